@@ -1,0 +1,212 @@
+"""θ: physical unknowns as one flat vector beside a static set of names, bounds and effects.
+
+A `Parameter` says what the user wants to vary. `resolve` finds what it touches (`targets.py`) and
+returns a
+`ParameterSet`: hashable, static, the same for every world. `apply` turns θ into arrays; it is the
+    only place where a
+physics field is written, for every engine, always from the nominal values, so that nothing
+accumulates.
+"""
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from s2r_jax.errors import BadValue, UnknownName
+
+Operation = Literal["set", "scale", "add"]
+Transform = Literal["identity", "log", "logit"]
+OPERATIONS = ("set", "scale", "add")
+TRANSFORMS = ("identity", "log", "logit")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One physical unknown, or one for each match of its target."""
+
+    target: str
+    """What it moves, with globs: `joint/*/damping`, `body/arm/mass`, `motor/*/strength`."""
+    low: float
+    """Lower bound, in the parameter's unit."""
+    high: float
+    """Upper bound, in the parameter's unit."""
+    operation: Operation = "set"
+    """`set` the value, `scale` or `add` to the nominal one."""
+    transform: Transform = "identity"
+    """Coordinates to search in.
+
+    `log` for positive quantities over decades, `logit` to stay inside the bounds.
+    """
+    unit: str = ""
+    """Unit of the value, for people."""
+    share: bool = False
+    """One value for all matches of the glob instead of one each."""
+    name: str = ""
+    """Name to report; the target itself when empty. Only for a parameter that yields one value."""
+    start: float | None = None
+    """Where a search starts; the nominal value when absent."""
+    prior_std: float | None = None
+    """Standard deviation of a Gaussian prior around `start`, in the parameter's unit.
+
+    No prior when absent.
+    """
+
+
+class Effect(NamedTuple):
+    """One scatter into one field.
+
+    `field.flat[indices] = op(field.flat[indices], coefficients * theta[params])`.
+    """
+
+    field: str
+    operation: Operation
+    indices: tuple[int, ...]
+    params: tuple[int, ...]
+    coefficients: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ParameterSet:
+    """The static side of θ; every tuple has one entry a parameter."""
+
+    names: tuple[str, ...] = ()
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    nominal: tuple[float, ...] = ()
+    """The θ that changes nothing: 1 for `scale`, 0 for `add`, the model's own value for `set`."""
+    start: tuple[float, ...] = ()
+    prior_std: tuple[float, ...] = ()
+    """inf where there is no prior."""
+    transforms: tuple[Transform, ...] = ()
+    units: tuple[str, ...] = ()
+    effects: tuple[Effect, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the fields that θ touches."""
+        return tuple(dict.fromkeys(effect.field for effect in self.effects))
+
+    def index(self, name: str) -> int:
+        """Return the position of a parameter in θ.
+
+        Raises:
+            UnknownName: No parameter is called so.
+        """
+        if name not in self.names:
+            raise UnknownName("parameters", name, self.names, "parameter")
+        return self.names.index(name)
+
+    def vector(
+        self, values: Mapping[str, float], base: Sequence[float] | None = None
+    ) -> np.ndarray:
+        """Return θ with the named values, the others from `base` (by default the nominal ones)."""
+        theta = np.array(self.nominal if base is None else base, dtype=float)
+        for name, value in values.items():
+            theta[self.index(name)] = value
+        return theta
+
+    def named(self, theta: Any) -> dict[str, float]:
+        """Return the values of θ by name."""
+        return dict(zip(self.names, np.asarray(theta, dtype=float).tolist(), strict=True))
+
+    def check(self, theta: Any, place: str) -> None:
+        """Refuse a θ that is not finite or leaves its bounds.
+
+        Raises:
+            BadValue: Names the first offending parameter.
+        """
+        for name, value, low, high in zip(
+            self.names, np.asarray(theta, dtype=float), self.low, self.high, strict=True
+        ):
+            if not low <= value <= high:
+                raise BadValue(place, name, float(value), f"a number in [{low:g}, {high:g}]")
+
+
+def is_model_field(name: str) -> bool:
+    """Tell MuJoCo's model fields from the quantities outside the engine, whose names have an owner other than `opt`."""
+    return "." not in name or name.startswith("opt.")
+
+
+def apply(
+    parameters: ParameterSet,
+    theta: Float[Any, "*worlds param"],
+    nominal: Mapping[str, Any],
+    xp: ModuleType = jnp,
+) -> dict[str, Any]:
+    """Return the touched fields at θ, `[*worlds, *field]`, computed from the nominal ones.
+
+    The same function serves JAX (`xp=jax.numpy`, traced) and the host side of the C engine
+    (`xp=numpy`).
+    """
+    worlds = theta.shape[:-1]
+    flat: dict[str, Any] = {}
+    for effect in parameters.effects:
+        field = flat.get(effect.field)
+        if field is None:
+            value = xp.asarray(nominal[effect.field], dtype=theta.dtype).reshape(-1)
+            field = xp.broadcast_to(value, (*worlds, value.size))
+        index = np.array(effect.indices)
+        moved = theta[..., np.array(effect.params)] * np.array(effect.coefficients, theta.dtype)
+        if effect.operation == "scale":
+            moved = moved * field[..., index]
+        elif effect.operation == "add":
+            moved = moved + field[..., index]
+        flat[effect.field] = _put(field, index, moved)
+    return {
+        name: field.reshape((*worlds, *np.shape(nominal[name]))) for name, field in flat.items()
+    }
+
+
+def _put(field: Any, index: np.ndarray, value: Any) -> Any:
+    if isinstance(field, jax.Array):
+        return field.at[..., index].set(value)
+    field = field.copy()
+    field[..., index] = value
+    return field
+
+
+@functools.lru_cache
+def _transform_masks(parameters: ParameterSet) -> tuple[np.ndarray, np.ndarray]:
+    transforms = np.array(parameters.transforms, dtype=object)
+    return transforms == "log", transforms == "logit"
+
+
+def unconstrain(parameters: ParameterSet, theta: Float[Array, " param"]) -> Float[Array, " param"]:
+    """Return the search coordinates z of θ.
+
+    Θ itself, ln θ, or the logit of its place between the bounds.
+    """
+    is_log, is_logit = _transform_masks(parameters)
+    low, high = (jnp.asarray(bound, theta.dtype) for bound in (parameters.low, parameters.high))
+    logs = jnp.log(jnp.where(is_log, theta, 1.0))
+    place = jnp.where(is_logit, (theta - low) / (high - low), 0.5)
+    return jnp.where(is_log, logs, jnp.where(is_logit, jnp.log(place) - jnp.log1p(-place), theta))
+
+
+def constrain(parameters: ParameterSet, z: Float[Array, " param"]) -> Float[Array, " param"]:
+    """Return θ of the search coordinates z; the inverse of `unconstrain`."""
+    is_log, is_logit = _transform_masks(parameters)
+    low, high = (jnp.asarray(bound, z.dtype) for bound in (parameters.low, parameters.high))
+    inside = low + (high - low) * jax.nn.sigmoid(jnp.where(is_logit, z, 0.0))
+    return jnp.where(is_log, jnp.exp(jnp.where(is_log, z, 0.0)), jnp.where(is_logit, inside, z))
+
+
+def search_bounds(parameters: ParameterSet) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bounds of z; infinite for `logit`, which cannot leave its bounds."""
+    is_log, is_logit = _transform_masks(parameters)
+    bounds = []
+    for bound, edge in ((parameters.low, -np.inf), (parameters.high, np.inf)):
+        value = np.array(bound, dtype=float)
+        value = np.where(is_log, np.log(np.where(is_log, value, 1.0)), value)
+        bounds.append(np.where(is_logit, edge, value))
+    return bounds[0], bounds[1]

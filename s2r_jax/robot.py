@@ -1,0 +1,340 @@
+"""A robot is a folder: `robot.yaml` beside an MJCF says everything that the loop must know of one
+machine.
+
+`load` reads it strictly: an unknown key, a joint that the model lacks or a glob that matches
+nothing is an error that
+names the file, the field and the choices. Units are SI.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+import yaml
+
+from s2r_jax import signals, targets
+from s2r_jax.errors import BadModel, BadValue, MissingFile, MissingKey, UnknownName
+from s2r_jax.motors import MOTOR_KINDS, MotorTable, motor_table
+from s2r_jax.parameters import OPERATIONS, TRANSFORMS, Parameter, ParameterSet
+
+FILE = "robot.yaml"
+TOP_KEYS = ("name", "model", "control", "joints", "motors", "battery", "latency", "signals", "parameters",
+            "logs", "tasks", "driver", "clamp")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Joint:
+    """One entry of the joint contract: the machine's joint = sign * (model's joint - offset)."""
+
+    name: str
+    sign: float = 1.0
+    offset: float = 0.0
+    """Model angle at the machine's zero [rad]."""
+    low: float = -np.inf
+    """Lower limit for commands [rad]."""
+    high: float = np.inf
+    """Upper limit for commands [rad]."""
+    velocity: float = np.inf
+    """Speed limit [rad/s]."""
+    torque: float = np.inf
+    """Torque limit [N m]."""
+    default: float = 0.0
+    """Angle that action 0 asks for [rad]."""
+    action_scale: float = 1.0
+    """Command per unit of action, in the unit of the motor's target."""
+
+
+@dataclass(frozen=True)
+class Robot:
+    """Everything of one robot folder, checked. Build it with `load`."""
+
+    folder: Path
+    name: str
+    model: mujoco.MjModel = field(repr=False)
+    spec: mujoco.MjSpec = field(repr=False)
+    period: float
+    """Control period [s]."""
+    joints: tuple[Joint, ...]
+    """In the order of the actuators."""
+    motors: MotorTable
+    battery: Mapping[str, float]
+    """`voltage` [V] open circuit, `resistance` [Ω], `capacity` [C]."""
+    action_latency: float
+    """Nominal, of the command path [s]."""
+    max_latency: float
+    """The longest that can be simulated [s]."""
+    signals: tuple[signals.Signal, ...]
+    parameters: ParameterSet
+    declared: tuple[Parameter, ...]
+    logs: Mapping[str, Any]
+    """The column map as written; `logs/columns.py` reads it."""
+    tasks: Mapping[str, Any]
+    """The tasks as written; `train/task.py` reads them."""
+    driver: Mapping[str, Any]
+
+    @property
+    def file(self) -> str:
+        """The robot.yaml, for messages."""
+        return str(self.folder / FILE)
+
+    @functools.cached_property
+    def actuators(self) -> tuple[str, ...]:
+        """Names of the actuators in MuJoCo's order."""
+        return tuple(self.model.actuator(i).name or str(i) for i in range(self.model.nu))
+
+    @functools.cached_property
+    def signal_slices(self) -> dict[str, tuple[int, ...]]:
+        """Signal name -> its entries in the sensor vector."""
+        slices, start = {}, 0
+        for signal in self.signals:
+            slices[signal.name] = tuple(range(start, start + signal.size))
+            start += signal.size
+        return slices
+
+    @functools.cached_property
+    def quantities(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+        """Nominal values of everything that the engine does not hold.
+
+        Field -> (targets, values).
+        """
+        found = {f"motor.{key}": (tuple(f"motor/{a}/{key}" for a in self.actuators), values)
+                 for key, values in self.motors.values.items()}  # fmt: skip
+        for key, value in self.battery.items():
+            found[f"battery.{key}"] = ((f"battery/{key}",), np.array(value))
+        found["latency.action"] = (("latency/action",), np.array(self.action_latency))
+        for key in signals.SENSOR_FIELDS:
+            names, values = [], []
+            for signal in self.signals:
+                tails = [""] if signal.size == 1 else [f":{k}" for k in range(signal.size)]
+                prefix = (
+                    f"latency/{signal.name}" if key == "delay" else f"sensor/{signal.name}/{key}"
+                )
+                names += [prefix + tail for tail in tails]
+                values += [getattr(signal, key)] * signal.size
+            found[f"sensor.{key}"] = (tuple(names), np.array(values, dtype=float))
+        return found
+
+    def nominal(self, name: str) -> np.ndarray:
+        """Return the nominal value of a field that θ may touch, of the model or outside it."""
+        return (
+            self.quantities[name][1]
+            if name in self.quantities
+            else targets.model_field(self.model, name)
+        )
+
+
+def load(folder: str | Path) -> Robot:
+    """Read a robot folder.
+
+    Raises:
+        MissingFile: No such folder, or no robot.yaml or MJCF in it.
+        UnknownName: A key or a name that is not known; the choices are listed.
+        MissingKey: A required key is absent.
+        BadValue: A value of the wrong type or range.
+        BadModel: The MJCF does not compile.
+        UnknownTarget: A parameter's glob matches nothing.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise MissingFile(folder, "robot folder", f"it must hold {FILE} and an MJCF")
+    path = folder / FILE
+    if not path.is_file():
+        raise MissingFile(path, "file", "a robot folder must hold one")
+    place = str(path)
+    try:
+        text = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadValue(place, "file", " ".join(str(error).split()), "valid YAML") from None
+    document = mapping(text, place, TOP_KEYS)
+    for key in ("name", "model", "control"):
+        if key not in document:
+            raise MissingKey(place, key, document)
+    control = mapping(document["control"], f"{place}: control", ("period",))
+    period = number(control, "period", f"{place}: control", minimum=1e-5)
+    spec, model = _compile(folder / str(document["model"]), document.get("clamp"), place)
+    declared = _declared(document.get("parameters", []), f"{place}: parameters")
+    motors = motor_table(document.get("motors", {"kind": "native"}), model, f"{place}: motors")
+    motors = motors.touched_by([parameter.target for parameter in declared])
+    model = motors.with_friction_rows(spec, model)
+    latency = mapping(document.get("latency", {}), f"{place}: latency", ("action", "max"))
+    action_latency = number(latency, "action", f"{place}: latency", 0.0, minimum=0.0)
+    robot = Robot(
+        folder=folder,
+        name=str(document["name"]),
+        model=model,
+        spec=spec,
+        period=period,
+        joints=_joints(document.get("joints", {}), model, f"{place}: joints"),
+        motors=motors,
+        battery=_battery(document.get("battery", {}), f"{place}: battery"),
+        action_latency=action_latency,
+        max_latency=number(
+            latency, "max", f"{place}: latency", max(action_latency, period), minimum=action_latency
+        ),
+        signals=signals.parse(document.get("signals"), model, f"{place}: signals"),
+        parameters=ParameterSet(),
+        declared=declared,
+        logs=mapping(document.get("logs", {}), f"{place}: logs"),
+        tasks=mapping(document.get("tasks", {}), f"{place}: tasks"),
+        driver=mapping(document.get("driver", {}), f"{place}: driver"),
+    )
+    _check_period(robot)
+    resolved = targets.resolve(robot.declared, model, robot.quantities, place)
+    latencies = [
+        h for n, h in zip(resolved.names, resolved.high, strict=True) if n == "latency/action"
+    ]
+    longest = max([robot.max_latency, *latencies])
+    return dataclasses.replace(robot, parameters=resolved, max_latency=longest)
+
+
+def mapping(value: Any, place: str, keys: tuple[str, ...] | None = None) -> Mapping[str, Any]:
+    """Return a YAML mapping after checking its type and keys."""
+    if value is None:
+        value = {}
+    if not isinstance(value, Mapping):
+        raise BadValue(place, "content", value, "a mapping")
+    for key in value:
+        if keys is not None and key not in keys:
+            raise UnknownName(place, key, keys, "key")
+    return value
+
+
+def number(
+    source: Mapping[str, Any],
+    key: str,
+    place: str,
+    default: float | None = None,
+    minimum: float = -np.inf,
+) -> float:
+    """Return a finite number of a mapping, or the default where the key is absent."""
+    if key not in source:
+        if default is None:
+            raise MissingKey(place, key, source)
+        return default
+    value = source[key]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
+        raise BadValue(place, key, value, "a finite number")
+    if value < minimum:
+        raise BadValue(place, key, value, f"a number >= {minimum:g}")
+    return float(value)
+
+
+def _compile(path: Path, clamp: Any, place: str) -> tuple[mujoco.MjSpec, mujoco.MjModel]:
+    """Compile the MJCF; `clamp` names bodies whose free joint is removed (a robot on a stand)."""
+    if not path.is_file():
+        raise MissingFile(path, "MJCF", f"named by 'model' in {place}")
+    try:
+        spec = mujoco.MjSpec.from_file(str(path))
+        for name in [clamp] if isinstance(clamp, str) else (clamp or []):
+            body = spec.body(name)
+            if body is None:
+                raise UnknownName(f"{place}: clamp", name, [b.name for b in spec.bodies], "body")
+            for joint in [j for j in body.joints if j.type == mujoco.mjtJoint.mjJNT_FREE]:
+                spec.delete(joint)
+            for key in list(spec.keys):
+                spec.delete(key)  # a keyframe of the free robot does not fit the clamped one
+        return spec, spec.compile()
+    except (ValueError, mujoco.FatalError) as error:
+        if isinstance(error, UnknownName):
+            raise
+        raise BadModel(str(path), " ".join(str(error).split())) from None
+
+
+def _joints(declared: Any, model: mujoco.MjModel, place: str) -> tuple[Joint, ...]:
+    """Return the contract in actuator order; joints that are not declared get the defaults."""
+    names = []
+    for actuator in range(model.nu):
+        joint = model.actuator_trnid[actuator, 0]
+        is_joint = model.actuator_trntype[actuator] == mujoco.mjtTrn.mjTRN_JOINT
+        names.append(model.joint(joint).name if is_joint else model.actuator(actuator).name)
+    keys = ("sign", "offset", "low", "high", "velocity", "torque", "default", "action_scale")
+    declared = mapping(declared, place)
+    for name in declared:
+        if name not in names:
+            raise UnknownName(place, name, names, "actuated joint")
+    joints = []
+    for name in names:
+        entry = mapping(declared.get(name, {}), f"{place}/{name}", keys)
+        joint = Joint(name, **{key: number(entry, key, f"{place}/{name}") for key in entry})
+        if abs(joint.sign) != 1:
+            raise BadValue(f"{place}/{name}", "sign", joint.sign, "1 or -1")
+        if not joint.low < joint.high:
+            raise BadValue(
+                f"{place}/{name}", "low", joint.low, f"a number below high ({joint.high:g})"
+            )
+        for key in ("velocity", "torque"):
+            if not getattr(joint, key) > 0:
+                raise BadValue(f"{place}/{name}", key, getattr(joint, key), "a positive number")
+        joints.append(joint)
+    return tuple(joints)
+
+
+def _battery(declared: Any, place: str) -> dict[str, float]:
+    entry = mapping(declared, place, ("voltage", "resistance", "capacity"))
+    return {
+        "voltage": number(entry, "voltage", place, 24.0, minimum=0.0),
+        "resistance": number(entry, "resistance", place, 0.0, minimum=0.0),
+        "capacity": number(entry, "capacity", place, 1e9, minimum=1.0),
+    }
+
+
+def _declared(declared: Any, place: str) -> tuple[Parameter, ...]:
+    if not isinstance(declared, list):
+        raise BadValue(place, "content", declared, "a list of parameters")
+    keys = (
+        "target",
+        "bounds",
+        "operation",
+        "transform",
+        "unit",
+        "share",
+        "name",
+        "start",
+        "prior_std",
+    )
+    found = []
+    for entry in declared:
+        entry = mapping(entry, place, keys)
+        for key in ("target", "bounds"):
+            if key not in entry:
+                raise MissingKey(f"{place}: {entry.get('target', 'a parameter')}", key, entry)
+        here = f"{place}: {entry['target']}"
+        bounds = entry["bounds"]
+        if not isinstance(bounds, list) or len(bounds) != 2:
+            raise BadValue(here, "bounds", bounds, "[low, high]")
+        low, high = (number({"bounds": b}, "bounds", here) for b in bounds)
+        for key, choices in (("operation", OPERATIONS), ("transform", TRANSFORMS)):
+            if entry.get(key, choices[0]) not in choices:
+                raise UnknownName(here, entry[key], choices, key)
+        if not isinstance(entry.get("share", False), bool):
+            raise BadValue(here, "share", entry["share"], "true or false")
+        options = {key: number(entry, key, here) for key in ("start", "prior_std") if key in entry}
+        texts = {
+            key: str(entry[key])
+            for key in ("operation", "transform", "unit", "name")
+            if key in entry
+        }
+        found.append(
+            Parameter(
+                str(entry["target"]), low, high, share=entry.get("share", False), **texts, **options
+            )
+        )
+    return tuple(found)
+
+
+def _check_period(robot: Robot) -> None:
+    ratio = robot.period / robot.model.opt.timestep
+    # A period that is no whole number of physics steps would drift against the log's clock.
+    if abs(ratio - round(ratio)) > 1e-6 * ratio or round(ratio) < 1:
+        expected = f"a whole multiple of the model's timestep {robot.model.opt.timestep:g}"
+        raise BadValue(f"{robot.file}: control", "period", robot.period, expected)
+
+
+__all__ = ["MOTOR_KINDS", "Joint", "Robot", "load", "mapping", "number"]

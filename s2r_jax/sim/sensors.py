@@ -1,0 +1,116 @@
+"""Sensors.
+
+From the state of a world to what the machine would report, late, biased, noisy and quantised.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from s2r_jax.signals import Signal
+from s2r_jax.sim.engines import Physics
+
+
+class Sensors(NamedTuple):
+    """Error model, each entry `[sensor]`.
+
+    Reading = quantise(scale * truth + bias + drift + noise), delay late.
+    """
+
+    bias: Float[Array, " sensor"]
+    scale: Float[Array, " sensor"]
+    noise: Float[Array, " sensor"]
+    drift: Float[Array, " sensor"]
+    quantum: Float[Array, " sensor"]
+    delay: Float[Array, " sensor"]
+
+
+def truth(
+    signals: tuple[Signal, ...],
+    joints: dict[int, tuple[int, int]],
+    physics: Physics,
+    duty: Float[Array, " nu"],
+    torque: Float[Array, " nu"],
+    voltage: Float[Array, ""],
+) -> Float[Array, " sensor"]:
+    """Return the true value of every signal, in the robot's order.
+
+    Args:
+        signals: The robot's signals.
+        joints: Body id -> (qpos, qvel address) of its free joint.
+        physics: The engine's state.
+        duty: Duty cycle of the motors.
+        torque: Torque of the motors [N m].
+        voltage: Supply [V].
+    """
+    if not signals:
+        return jnp.zeros(0, physics.qpos.dtype)
+    return jnp.concatenate([
+        _one(signal, joints, physics, duty, torque, voltage) for signal in signals
+    ]).astype(physics.qpos.dtype)  # fmt: skip
+
+
+def read(
+    sensors: Sensors,
+    history: Float[Array, "held sensor"],
+    drift: Float[Array, " sensor"],
+    period: float,
+    key: PRNGKeyArray | None,
+) -> Float[Array, " sensor"]:
+    """Return the reading at the newest control tick; without a key there is no noise.
+
+    Args:
+        sensors: Error model.
+        history: True values at the last control ticks, newest first.
+        drift: Present random-walk bias.
+        period: Control period [s].
+        key: Of the white noise.
+    """
+    value = sensors.scale * _delayed(history, sensors.delay / period) + sensors.bias + drift
+    if key is not None:
+        value = value + sensors.noise * jax.random.normal(key, value.shape, value.dtype)
+    quantum = jnp.where(sensors.quantum > 0, sensors.quantum, 1.0)
+    # Straight through: the staircase has no useful derivative.
+    stairs = value + jax.lax.stop_gradient(jnp.round(value / quantum) * quantum - value)
+    return jnp.where(sensors.quantum > 0, stairs, value)
+
+
+def _delayed(
+    history: Float[Array, "held sensor"], ticks: Float[Array, " sensor"]
+) -> Float[Array, " sensor"]:
+    """Interpolate linearly between control ticks."""
+    if history.shape[0] == 1:
+        return history[0]
+    at = jnp.arange(history.shape[0], dtype=history.dtype)[:, None]
+    weight = jnp.clip(1.0 - jnp.abs(at - jnp.clip(ticks, 0.0, history.shape[0] - 1)), 0.0, 1.0)
+    return jnp.sum(weight * history, axis=0)
+
+
+def _one(
+    signal: Signal,
+    joints: dict[int, tuple[int, int]],
+    physics: Physics,
+    duty: Any,
+    torque: Any,
+    voltage: Any,
+) -> Array:
+    if signal.kind == "joint":
+        source = physics.qpos if signal.attribute == "position" else physics.qvel
+        return source[signal.address[0]][None]
+    if signal.kind == "sensor":
+        return physics.sensordata[jnp.array(signal.address)]
+    if signal.kind == "motor":
+        return (duty if signal.attribute == "duty" else torque)[signal.address[0]][None]
+    if signal.kind == "battery":
+        return voltage[None]
+    qpos, qvel = joints[signal.address[0]]
+    start, size = {
+        "position": (qpos, 3),
+        "orientation": (qpos + 3, 4),
+        "velocity": (qvel, 3),
+        "angular_velocity": (qvel + 3, 3),
+    }[signal.attribute]
+    source = physics.qpos if signal.attribute in ("position", "orientation") else physics.qvel
+    return source[start : start + size]

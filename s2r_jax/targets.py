@@ -1,0 +1,315 @@
+"""Find what a parameter's target touches: MuJoCo model fields, and the quantities that a physics
+engine does not hold.
+
+A target is `kind/name/attribute`, with globs in the name: `joint/*/damping`. Vector attributes take
+a component after a
+colon (`geom/floor/friction:1`, `option/gravity:2`); friction and gear mean their first component by
+default.
+"""
+
+import fnmatch
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import mujoco
+import numpy as np
+
+from s2r_jax.errors import BadValue, UnknownTarget
+from s2r_jax.parameters import Effect, Parameter, ParameterSet
+
+
+class Slot(NamedTuple):
+    """One scalar that a target can move, and what else must move with it.
+
+    `touched` lists (field, flat index, coefficient). The first is the scalar itself; with `scale`
+    all are multiplied by
+    θ, with `set` and `add` each gets θ times its coefficient.
+    """
+
+    target: str
+    nominal: float
+    touched: tuple[tuple[str, int, float], ...]
+
+
+class Attribute(NamedTuple):
+    """A model field that one attribute of one kind of element stands for."""
+
+    field: str
+    component: int | None = None
+    """Component that is meant when the target names none; None: the target must name one."""
+
+
+#: kind -> attribute -> field. Attributes that move several fields at once (mass, kp, kv, strength)
+#: have functions below.
+ATTRIBUTES: dict[str, dict[str, Attribute]] = {
+    "body": {"pos": Attribute("body_pos"), "gravcomp": Attribute("body_gravcomp", 0)},
+    "joint": {
+        "damping": Attribute("dof_damping", 0),
+        "armature": Attribute("dof_armature", 0),
+        "frictionloss": Attribute("dof_frictionloss", 0),
+        "stiffness": Attribute("jnt_stiffness", 0),
+        "range": Attribute("jnt_range"),
+        "springref": Attribute("qpos_spring", 0),
+        "solref": Attribute("jnt_solref"),
+    },
+    "geom": {
+        "friction": Attribute("geom_friction", 0),
+        "size": Attribute("geom_size"),
+        "pos": Attribute("geom_pos"),
+        "solref": Attribute("geom_solref"),
+        "solimp": Attribute("geom_solimp"),
+        "margin": Attribute("geom_margin", 0),
+        "gap": Attribute("geom_gap", 0),
+    },
+    "actuator": {
+        "gear": Attribute("actuator_gear", 0),
+        "forcerange": Attribute("actuator_forcerange"),
+        "ctrlrange": Attribute("actuator_ctrlrange"),
+        "timeconst": Attribute("actuator_dynprm", 0),
+    },
+    "tendon": {
+        "damping": Attribute("tendon_damping", 0),
+        "stiffness": Attribute("tendon_stiffness", 0),
+        "frictionloss": Attribute("tendon_frictionloss", 0),
+        "armature": Attribute("tendon_armature", 0),
+        "lengthspring": Attribute("tendon_lengthspring"),
+    },
+    "site": {"pos": Attribute("site_pos")},
+    "option": {
+        "gravity": Attribute("opt.gravity"),
+        "density": Attribute("opt.density", 0),
+        "viscosity": Attribute("opt.viscosity", 0),
+        "wind": Attribute("opt.wind"),
+    },
+}
+
+OBJECTS = {
+    "body": mujoco.mjtObj.mjOBJ_BODY,
+    "joint": mujoco.mjtObj.mjOBJ_JOINT,
+    "geom": mujoco.mjtObj.mjOBJ_GEOM,
+    "actuator": mujoco.mjtObj.mjOBJ_ACTUATOR,
+    "tendon": mujoco.mjtObj.mjOBJ_TENDON,
+    "site": mujoco.mjtObj.mjOBJ_SITE,
+}
+
+
+def model_field(model: mujoco.MjModel, field: str) -> np.ndarray:
+    """Return a field of the compiled model by name, `opt.<name>` for its options."""
+    owner, _, option = field.partition(".")
+    return np.asarray(getattr(model.opt, option) if owner == "opt" else getattr(model, field))
+
+
+def resolve(
+    declared: Sequence[Parameter],
+    model: mujoco.MjModel,
+    quantities: Mapping[str, tuple[tuple[str, ...], np.ndarray]],
+    file: str,
+) -> ParameterSet:
+    """Return the parameter set of what the user declared.
+
+    Args:
+        declared: Parameters in the order of θ.
+        model: Compiled model whose values are the nominal ones.
+        quantities: Nominal values outside the engine: field -> (targets, values), e.g.
+            `motor.strength` ->
+            (("motor/hip/strength", ...), values of the motors).
+        file: Where the parameters were declared, for messages.
+
+    Raises:
+        UnknownTarget: A glob matches nothing; the message lists what exists.
+        BadValue: Bounds that exclude the start or do not fit the transform, a name for several
+            values.
+    """
+    slots = {slot.target: slot for slot in [*_model_slots(model), *_outer_slots(quantities)]}
+    columns: list[dict[str, Any]] = []
+    effects: list[Effect] = []
+    for parameter in declared:
+        matches = _matches(parameter.target, slots, file)
+        groups = [matches] if parameter.share else [[match] for match in matches]
+        if parameter.name and len(groups) > 1:
+            expected = f"a target with one match or share: true, not {len(groups)} matches"
+            raise BadValue(file, f"name of {parameter.target}", parameter.name, expected)
+        for group in groups:
+            name = parameter.name or (parameter.target if parameter.share else group[0].target)
+            columns.append(_column(parameter, name, group, file))
+            for slot in group:
+                _add_effects(effects, parameter.operation, slot, len(columns) - 1)
+    names = [column["names"] for column in columns]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadValue(file, "parameters", name, "each target once")
+    packed = {
+        key: tuple(column[key] for column in columns) for key in (columns[0] if columns else ())
+    }
+    return ParameterSet(**packed, effects=tuple(effects))
+
+
+def target_names(
+    model: mujoco.MjModel, quantities: Mapping[str, tuple[tuple[str, ...], np.ndarray]]
+) -> list[str]:
+    """Return every target that exists for this model, without globs."""
+    return [slot.target for slot in [*_model_slots(model), *_outer_slots(quantities)]]
+
+
+def _matches(target: str, slots: Mapping[str, Slot], file: str) -> list[Slot]:
+    found = [slot for name, slot in slots.items() if fnmatch.fnmatchcase(name, target)]
+    if not found:
+        kind = target.split("/")[0]
+        same_kind = [name for name in slots if name.split("/")[0] == kind]
+        raise UnknownTarget(
+            target, file, same_kind or sorted({s.split("/")[0] + "/..." for s in slots})
+        )
+    return found
+
+
+def _column(parameter: Parameter, name: str, group: list[Slot], file: str) -> dict[str, Any]:
+    """Return what the parameter set stores of one value of θ, checked."""
+    neutral = {"scale": 1.0, "add": 0.0, "set": group[0].nominal}[parameter.operation]
+    start = neutral if parameter.start is None else parameter.start
+    low, high = parameter.low, parameter.high
+    if not low < high:
+        raise BadValue(file, f"bounds of {name}", [low, high], "low < high")
+    if parameter.transform == "log" and low <= 0:
+        raise BadValue(file, f"bounds of {name}", [low, high], "positive bounds for transform: log")
+    if not low <= start <= high:
+        hint = (
+            "inside its bounds"
+            if parameter.start is not None
+            else "inside its bounds; give a start:"
+        )
+        raise BadValue(file, f"start of {name}", start, f"a value {hint} [{low:g}, {high:g}]")
+    if parameter.transform == "logit" and start in (low, high):
+        raise BadValue(
+            file, f"start of {name}", start, "a value strictly inside the bounds (logit)"
+        )
+    if parameter.prior_std is not None and not parameter.prior_std > 0:
+        raise BadValue(file, f"prior_std of {name}", parameter.prior_std, "a positive number")
+    return {
+        "names": name,
+        "low": low,
+        "high": high,
+        "nominal": neutral,
+        "start": start,
+        "prior_std": float("inf") if parameter.prior_std is None else parameter.prior_std,
+        "transforms": parameter.transform,
+        "units": parameter.unit,
+    }
+
+
+def _add_effects(effects: list[Effect], operation: Any, slot: Slot, param: int) -> None:
+    """Append the scatters of one slot, joining the last one of the same field when the order does not matter."""
+    for field, index, coefficient in slot.touched:
+        last = next((i for i in reversed(range(len(effects))) if effects[i].field == field), None)
+        same = last is not None and effects[last].operation == operation
+        coefficient = 1.0 if operation == "scale" else coefficient
+        if last is not None and same and index not in effects[last].indices:
+            old = effects[last]
+            effects[last] = old._replace(
+                indices=(*old.indices, index),
+                params=(*old.params, param),
+                coefficients=(*old.coefficients, coefficient),
+            )
+        else:
+            effects.append(Effect(field, operation, (index,), (param,), (coefficient,)))
+
+
+def _outer_slots(quantities: Mapping[str, tuple[tuple[str, ...], np.ndarray]]) -> list[Slot]:
+    return [
+        Slot(target, float(value), ((field, index, 1.0),))
+        for field, (targets, values) in quantities.items()
+        for index, (target, value) in enumerate(zip(targets, np.ravel(values), strict=True))
+    ]
+
+
+def _model_slots(model: mujoco.MjModel) -> list[Slot]:
+    slots = []
+    for kind, attributes in ATTRIBUTES.items():
+        for attribute, spec in attributes.items():
+            for name, row in _rows(model, kind, spec.field):
+                slots += _field_slots(
+                    model, "/".join(filter(None, (kind, name, attribute))), spec, row
+                )
+    for body in range(1, model.nbody):
+        slots.append(_mass_slot(model, body))
+    for actuator in range(model.nu):
+        slots += _actuator_slots(model, actuator)
+    return slots
+
+
+def _rows(model: mujoco.MjModel, kind: str, field: str) -> list[tuple[str, int]]:
+    """Return (element name, row of the field) pairs.
+
+    A joint with several dofs has one row of each dof.
+    """
+    if kind == "option":
+        return [("", 0)]
+    pairs = []
+    for element in range({"joint": model.njnt, "body": model.nbody, "geom": model.ngeom,
+                          "actuator": model.nu, "tendon": model.ntendon, "site": model.nsite}[kind]):  # fmt: skip
+        name = mujoco.mj_id2name(model, OBJECTS[kind], element) or f"{element}"
+        if kind == "body" and element == 0:
+            continue
+        if field.startswith("dof_"):
+            first, count = model.jnt_dofadr[element], DOFS[model.jnt_type[element]]
+            pairs += [(name if count == 1 else f"{name}.{k}", int(first + k)) for k in range(count)]
+        elif field == "qpos_spring":
+            if DOFS[model.jnt_type[element]] == 1:
+                pairs.append((name, int(model.jnt_qposadr[element])))
+        else:
+            pairs.append((name, element))
+    return pairs
+
+
+DOFS = {0: 6, 1: 3, 2: 1, 3: 1}  # mjtJoint: free, ball, slide, hinge
+
+
+def _field_slots(model: mujoco.MjModel, target: str, spec: Attribute, row: int) -> list[Slot]:
+    values = model_field(model, spec.field)
+    width = values[0].size if values.ndim > 1 else 1
+    if spec.field.startswith("opt."):
+        width, row = values.size, 0
+    flat = values.reshape(-1)
+    slots = []
+    for component in range(width):
+        index = row * width + component
+        touched = ((spec.field, index, 1.0),)
+        if spec.component == component:
+            slots.append(Slot(target, float(flat[index]), touched))
+        if width > 1:
+            slots.append(Slot(f"{target}:{component}", float(flat[index]), touched))
+    return slots
+
+
+def _mass_slot(model: mujoco.MjModel, body: int) -> Slot:
+    """Mass takes the rotational inertia along in proportion: a heavier body of the same shape."""
+    mass = float(model.body_mass[body])
+    name = mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_BODY, body) or f"{body}"
+    inertia = [
+        ("body_inertia", 3 * body + k, float(model.body_inertia[body, k]) / mass if mass else 0.0)
+        for k in range(3)
+    ]
+    return Slot(f"body/{name}/mass", mass, (("body_mass", body, 1.0), *inertia))
+
+
+def _actuator_slots(model: mujoco.MjModel, actuator: int) -> list[Slot]:
+    """Gains move the gain and the bias term together.
+
+    Strength scales everything that makes force.
+    """
+    name = mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_ACTUATOR, actuator) or f"{actuator}"
+    gain, bias = model.actuator_gainprm[actuator], model.actuator_biasprm[actuator]
+    g, b = actuator * gain.size, actuator * bias.size
+    slots = []
+    if gain[0] != 0 and bias[1] == -gain[0]:
+        touched = (("actuator_gainprm", g, 1.0), ("actuator_biasprm", b + 1, -1.0))
+        slots.append(Slot(f"actuator/{name}/kp", float(gain[0]), touched))
+    if bias[2] != 0 and bias[2] == -gain[0]:
+        touched = (("actuator_gainprm", g, 1.0), ("actuator_biasprm", b + 2, -1.0))
+        slots.append(Slot(f"actuator/{name}/kv", float(gain[0]), touched))
+    elif gain[0] != 0 and bias[1] == -gain[0]:
+        touched = (("actuator_biasprm", b + 2, -1.0),)
+        slots.append(Slot(f"actuator/{name}/kv", float(-bias[2]), touched))
+    force = [("actuator_gainprm", g + k, float(gain[k])) for k in range(3)]
+    force += [("actuator_biasprm", b + k, float(bias[k])) for k in range(3)]
+    slots.append(Slot(f"actuator/{name}/strength", 1.0, tuple(force)))
+    return slots
