@@ -20,7 +20,10 @@ def check(
             raise BadValue("adapt", f"dtype of {name}", str(images.dtype), "uint8, 0 to 255")
         if images.shape[1:] != tuple(config.image_shape):
             raise BadValue(
-                "adapt", f"shape of {name}", images.shape, f"(count, *{config.image_shape})"
+                "adapt",
+                f"shape of {name}",
+                images.shape,
+                f"(count, {', '.join(map(str, config.image_shape))})",
             )
         # Two blocks are held out, and at least as many are needed to train on.
         if len(images) < 4 * config.block:

@@ -34,7 +34,9 @@ class State(NamedTuple):
 
 def init(key: Key[Array, ""], config: AdaptConfig) -> State:
     """Return the state before the first step."""
-    model = init_model(key, config)
+    # The split is that of the adversarial method: one seed starts both from the same model.
+    key_model, _ = jax.random.split(key)
+    model = init_model(key_model, config)
     return State(model, model_optimizer(config).init(model))
 
 
@@ -60,7 +62,7 @@ def step(
     slope, (task, apart) = jax.grad(loss, has_aux=True)(state.model)
     update, moments = model_optimizer(config).update(slope, state.moments, state.model)
     stepped = State(jax.tree.map(jnp.add, state.model, update), moments)
-    return stepped, Info(task, apart, weight, optax.global_norm(slope))
+    return stepped, Info(task, apart, weight, optax.tree.norm(slope))
 
 
 def distance(

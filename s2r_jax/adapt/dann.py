@@ -87,7 +87,7 @@ def step(
         model_moments,
         domain_moments,
     )
-    return stepped, Info(task, confusion, weight, optax.global_norm(slopes[0]))
+    return stepped, Info(task, confusion, weight, optax.tree.norm(slopes[0]))
 
 
 def _domain_optimizer(config: AdaptConfig) -> optax.GradientTransformation:

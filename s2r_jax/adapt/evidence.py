@@ -19,7 +19,7 @@ from s2r_jax.adapt.probe import a_distance
 _CHUNK = 256
 # A prediction this much poorer than the source's labels is called collapsed. Healthy runs stay
 # above 0.7 of it even under a strong shift; a constant has 1 / classes, or 0 when regressing.
-_POOR = 0.5
+POOR = 0.5
 
 
 class Evidence(NamedTuple):
@@ -113,7 +113,7 @@ def collect(
         spread = label.std(axis=0) + 1e-12
         shift = float(np.abs((target_output.mean(axis=0) - label.mean(axis=0)) / spread).max())
     rich = richness(target_output, label, config)
-    return Evidence(float(apart), kept, rich, shift, rich < _POOR)
+    return Evidence(float(apart), kept, rich, shift, rich < POOR)
 
 
 def richness(

@@ -13,6 +13,7 @@ SIZE = 20
 """Height and width of an image [pixels]."""
 _HALF_WIDTH, _HALF_LENGTH = 1.2, 7.0
 _JITTER, _TILT = 2.5, 0.15
+_BRIGHTEST = 0.5
 
 
 def draw(
@@ -49,7 +50,7 @@ def _background(
     rng: np.random.Generator, count: int
 ) -> Float[np.ndarray, "count height width channel"]:
     """Return bilinear blends of random corner colours, with some pixel noise."""
-    corner = rng.uniform(0.0, 1.0, (count, 2, 2, 3))
+    corner = rng.uniform(0.0, _BRIGHTEST, (count, 2, 2, 3))
     t = np.linspace(0.0, 1.0, SIZE)
     rows = np.stack([1 - t, t])
     smooth = np.einsum("ay,bx,nabc->nyxc", rows, rows, corner)
