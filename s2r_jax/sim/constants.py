@@ -9,7 +9,7 @@ Source: behaviour of MuJoCo 4.0's `mj_setConst` and its table `MJSETCONST_ARRAYS
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -145,7 +145,7 @@ def set_const(model: mjx.Model) -> mjx.Model:
         name: jnp.asarray(value).astype(_leaf(model, name).dtype).reshape(_leaf(model, name).shape)
         for name, value in constants.items()
     }
-    return cast(mjx.Model, model.tree_replace(fields))
+    return model.tree_replace(fields)
 
 
 def _leaf(model: mjx.Model, name: str) -> Any:
@@ -260,14 +260,13 @@ def _weights(model: mjx.Model, data: mjx.Data) -> dict[str, Array]:
     # Bodies fixed to the world weigh infinitely; else a mean over axes, in 1/kg and 1/(kg m^2).
     per_axis = apparent(_body_jacobian(model, data)).reshape(model.nbody, 2, 3)
     linear_and_angular = per_axis.mean(axis=2) * (model.body_weldid != 0)[:, None]
-    impl = cast(mjx.DataJAX, data._impl)
-    response = jax.scipy.linalg.cho_solve((factor, True), impl.actuator_moment.T)
+    response = jax.scipy.linalg.cho_solve((factor, True), data._impl.actuator_moment.T)
     return {
         "dof_M0": diagonal,
         "stat.meaninertia": jnp.diagonal(inertia).mean(),
         "dof_invweight0": _joint_mean(model) @ apparent(jnp.eye(model.nv)),
         "body_invweight0": linear_and_angular,
-        "tendon_invweight0": apparent(impl.ten_J),
+        "tendon_invweight0": apparent(data._impl.ten_J),
         "actuator_acc0": _norm(response, axis=0),
     }
 
