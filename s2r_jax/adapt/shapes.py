@@ -13,7 +13,7 @@ SIZE = 20
 """Height and width of an image [pixels]."""
 _HALF_WIDTH, _HALF_LENGTH = 1.2, 7.0
 _JITTER, _TILT = 2.5, 0.15
-_BRIGHTEST = 0.5
+_BRIGHTEST = 0.6
 
 
 def draw(
