@@ -1,0 +1,1 @@
+"""Policy optimisation: the task, the environment around a simulated world, and PPO."""
