@@ -12,7 +12,7 @@ from s2r_jax.adapt import evidence
 from s2r_jax.adapt.check import check
 from s2r_jax.adapt.config import AdaptConfig
 from s2r_jax.adapt.evidence import Evidence
-from s2r_jax.adapt.fit import Callback, Domains, fit
+from s2r_jax.adapt.fit import Callback, Domains, fit, static_part
 from s2r_jax.adapt.objective import Info, Model
 
 # The probe's key: its own, so that judging never depends on how training drew its numbers.
@@ -29,17 +29,22 @@ class Policy(NamedTuple):
     """Their standard deviation; 1 for classes."""
 
 
+class Trained(NamedTuple):
+    """One training run and what may be said of it."""
+
+    policy: Policy
+    evidence: Evidence
+    """On held-out images, without target labels."""
+    info: Info
+    """All steps."""
+
+
 class Result(NamedTuple):
     """An adapted policy, and what it would have been without adaptation."""
 
-    adapted: Policy
-    source_only: Policy
+    adapted: Trained
+    source_only: Trained
     """Twin: same seed, batches and budget, alignment weight 0."""
-    evidence: Evidence
-    """Of the adapted policy, on held-out images, without target labels."""
-    source_only_evidence: Evidence
-    info: Info
-    """All steps of the adapted run."""
 
 
 def adapt(
@@ -59,6 +64,26 @@ def adapt(
         callback: Called with the steps done and their infos, first for the adapted run (1 to
             `steps`), then for its twin (`steps` + 1 to 2 `steps`).
     """
+
+    def twin_callback(step: int, info: Info) -> None:
+        if callback is not None:
+            callback(config.steps + step, info)
+
+    data = source_images, source_labels, target_images
+    return Result(
+        train(*data, config, callback),
+        train(*data, dataclasses.replace(config, weight_max=0.0), twin_callback),
+    )
+
+
+def train(
+    source_images: UInt8[np.ndarray, "count_source height width channel"],
+    source_labels: Num[np.ndarray, "count_source ..."],
+    target_images: UInt8[np.ndarray, "count_target height width channel"],
+    config: AdaptConfig,
+    callback: Callback | None = None,
+) -> Trained:
+    """Train one policy and collect its evidence; arguments as those of `adapt`."""
     check(source_images, source_labels, target_images, config)
     source_train, source_held = hold_out(len(source_images), config)
     target_train, target_held = hold_out(len(target_images), config)
@@ -69,23 +94,10 @@ def adapt(
         jnp.asarray(labels[source_train]),
         jnp.asarray(target_images[target_train]),
     )
-
-    def twin_callback(step: int, info: Info) -> None:
-        if callback is not None:
-            callback(config.steps + step, info)
-
     model, info = fit(domains, config, callback)
-    twin, _ = fit(domains, dataclasses.replace(config, weight_max=0.0), twin_callback)
     held = source_images[source_held], labels[source_held], target_images[target_held]
-    key = jax.random.key(_PROBE_SEED)
-    static = dataclasses.replace(config, seed=0, weight_max=0.0)
-    return Result(
-        Policy(model, offset, scale),
-        Policy(twin, offset, scale),
-        evidence.collect(key, model, *held, static),
-        evidence.collect(key, twin, *held, static),
-        info,
-    )
+    found = evidence.collect(jax.random.key(_PROBE_SEED), model, *held, static_part(config))
+    return Trained(Policy(model, offset, scale), found, info)
 
 
 def predict(
@@ -94,8 +106,8 @@ def predict(
     config: AdaptConfig,
 ) -> Float[np.ndarray, "count output"]:
     """Return logits, or regressed values in the unit of the labels, of any number of images."""
-    static = dataclasses.replace(config, seed=0, weight_max=0.0)
-    return evidence.outputs_of(policy.model, images, static) * policy.scale + policy.offset
+    output = evidence.outputs_of(policy.model, images, static_part(config))
+    return output * policy.scale + policy.offset
 
 
 def hold_out(

@@ -38,14 +38,13 @@ def test_training_is_reproducible_and_reports_every_step(small, source, target):
     first = run.adapt(*source, target[0], small, lambda step, info: seen.append((step, info)))
     second = run.adapt(*source, target[0], small)
     assert [step for step, _ in seen] == [10, 20, 30, 40]  # the adapted run, then its twin
-    assert first.info.weight.shape == (small.steps,)
-    assert np.all(np.diff(first.info.weight) > 0)
-    jax.tree.map(np.testing.assert_array_equal, first.adapted, second.adapted)
-    assert first.evidence == second.evidence
+    assert first.adapted.info.weight.shape == (small.steps,)
+    assert np.all(np.diff(first.adapted.info.weight) > 0)
+    jax.tree.map(np.testing.assert_array_equal, first, second)
 
 
 def test_saved_policy_predicts_bit_for_bit_the_same(small, source, target, tmp_path):
-    policy = run.adapt(*source, target[0], small).adapted
+    policy = run.train(*source, target[0], small).policy
     store.save(policy, small, tmp_path / "policy.safetensors")
     loaded, config = store.load(tmp_path / "policy.safetensors")
     assert config == small
@@ -71,11 +70,19 @@ def test_regression_predicts_in_the_unit_of_the_labels(small, source, target):
     config = dataclasses.replace(
         small, task="regress", outputs=2, method="coral", steps=200, report_every=10
     )
-    result = run.adapt(images, angle, target[0], config)
-    predicted = run.predict(result.source_only, images, config)
+    trained = run.train(images, angle, target[0], config)
+    predicted = run.predict(trained.policy, images, config)
     # The spread of the labels is 21.7 and 0.0043; a constant would be off by that.
     assert np.all(np.sqrt(((predicted - angle) ** 2).mean(0)) < [0.5 * 21.7, 0.5 * 0.0043])
-    assert result.source_only_evidence.source_score > 0.85
+    assert trained.evidence.source_score > 0.85
+
+
+def test_divergence_is_reported_with_the_step_where_it_began(small, source, target):
+    config = dataclasses.replace(small, learning_rate=float("inf"))
+    # The first step moves the parameters to infinity; the second sees it.
+    message = "adapt: step 1: task_loss is nan, expected finite losses and slopes"
+    with pytest.raises(BadValue, match=f"^{message}"):
+        run.train(*source, target[0], config)
 
 
 def test_held_out_blocks_are_whole_and_disjoint_from_training():
@@ -128,11 +135,11 @@ def test_adapting_gains_on_a_shift_of_background_and_contrast(
     for seed in range(3):
         seeded = dataclasses.replace(config, seed=seed)
         result = run.adapt(*source, target[0], seeded)
-        adapted, twin = (_score(p, *locked, seeded) for p in (result.adapted, result.source_only))
+        adapted, twin = (_score(t.policy, *locked, seeded) for t in result)
         gains.append(adapted - twin)
-        assert not result.evidence.collapsed
-        assert result.evidence.source_score > 0.9
-        assert result.evidence.a_distance < result.source_only_evidence.a_distance
+        assert not result.adapted.evidence.collapsed
+        assert result.adapted.evidence.source_score > 0.9
+        assert result.adapted.evidence.a_distance < result.source_only.evidence.a_distance
     # Measured over seeds 0 to 2: dann 0.15 to 0.21, coral 0.10 to 0.17 in balanced accuracy.
     assert min(gains) > 0.05
     assert np.mean(gains) > 0.1
@@ -145,10 +152,10 @@ def test_adapting_changes_nothing_where_target_equals_source(method, weight, sma
         small, method=method, weight_max=weight, steps=300, report_every=100, batch=32
     )
     result = run.adapt(*source, images, config)
-    adapted, twin = (_score(p, images, label, config) for p in (result.adapted, result.source_only))
+    adapted, twin = (_score(t.policy, images, label, config) for t in result)
     # 1000 images at an accuracy near 0.98: standard deviation of a difference at most 0.0063.
     assert abs(adapted - twin) < 3 * 0.0063
     # 200 images judge the probe: standard deviation of 2 (1 - 2 error) is 4 sqrt(0.25 / 200).
-    assert result.source_only_evidence.a_distance < 3 * 0.141
-    assert result.evidence.a_distance < 3 * 0.141
-    assert not result.evidence.collapsed
+    assert result.source_only.evidence.a_distance < 3 * 0.141
+    assert result.adapted.evidence.a_distance < 3 * 0.141
+    assert not result.adapted.evidence.collapsed
