@@ -14,14 +14,14 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from s2r_jax import observation
+from s2r_jax.randomize import distribution as distributions
+from s2r_jax.randomize.distribution import Distribution
 from s2r_jax.sim import sensors
 from s2r_jax.sim.world import Simulator, State, World
 from s2r_jax.train import task as tasks
 from s2r_jax.train.reward import error, reward
 from s2r_jax.train.task import Task
 
-#: A distribution over θ as a pytree of arrays, and the pure function that draws from it.
-Sample = Callable[[PRNGKeyArray, Any], Float[Array, " param"]]
 #: A deterministic policy: observation -> action.
 Act = Callable[[Float[Array, " obs"]], Float[Array, " nu"]]
 
@@ -145,12 +145,10 @@ class Environment:
             held=held.astype(state.held.dtype),
         )
 
-    def restart(
-        self, key: PRNGKeyArray, state: EnvState, sample: Sample, distribution: Any
-    ) -> EnvState:
+    def restart(self, key: PRNGKeyArray, state: EnvState, distribution: Distribution) -> EnvState:
         """Return the state, or where its episode is over a new one in a newly drawn world."""
         key_theta, key_reset = jax.random.split(key)
-        theta = sample(key_theta, distribution).astype(state.world.theta.dtype)
+        theta = distributions.sample(key_theta, distribution).astype(state.world.theta.dtype)
         fresh = self.reset(key_reset, self.simulator.world(theta))
         return jax.tree.map(lambda new, old: jnp.where(state.done, new, old), fresh, state)
 
