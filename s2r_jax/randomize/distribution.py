@@ -37,7 +37,8 @@ class Distribution(NamedTuple):
     high: Float[Array, " param"]
     """No draw leaves [low, high]; equal for `fixed`."""
     mean: Float[Array, " param"]
-    """Centre of `normal` before truncation, median of `lognormal` before truncation."""
+    """Centre of `normal` and median of `lognormal`, both before truncation; of the others the value
+    or the middle of the range."""
     std: Float[Array, " param"]
     """Of `normal` in the parameter's unit, of `lognormal` that of ln θ; before truncation."""
     cholesky: Float[Array, "param param"]
@@ -50,8 +51,10 @@ class Marginal(NamedTuple):
     kind: Kind
     low: float
     high: float
-    mean: float
+    mean: float | None = None
+    """Only for `normal` and `lognormal`."""
     std: float = 0.0
+    """Only for `normal` and `lognormal`."""
 
 
 def sample(key: Key[Array, ""], distribution: Distribution) -> Float[Array, " param"]:
@@ -98,7 +101,7 @@ def nominal(
 ) -> Distribution:
     """Return the distribution that always gives θ, by default the nominal one."""
     theta = parameters.vector({}) if theta is None else theta
-    return build(parameters, [Marginal("fixed", value, value, value) for value in theta.tolist()])
+    return build(parameters, [Marginal("fixed", value, value) for value in theta.tolist()])
 
 
 def from_bounds(parameters: ParameterSet) -> Distribution:
@@ -110,8 +113,8 @@ def over_bounds(parameters: ParameterSet, index: int) -> Marginal:
     """Return the marginal that knows nothing but the bounds of one parameter."""
     low, high = parameters.low[index], parameters.high[index]
     if parameters.transforms[index] == "log":
-        return Marginal("loguniform", low, high, math.sqrt(low * high))
-    return Marginal("uniform", low, high, (low + high) / 2)
+        return Marginal("loguniform", low, high)
+    return Marginal("uniform", low, high)
 
 
 def build(
@@ -143,13 +146,15 @@ def build(
     dtype = jnp.zeros(()).dtype
     # Rounding to float32 must not move a value outside the parameter's bounds.
     inner_low, inner_high = _inside(parameters.low, dtype, up=True), _inside(parameters.high, dtype)
-    low, high, mean = (
-        jnp.asarray(np.clip(np.array([m[i] for m in marginals], dtype), inner_low, inner_high))
-        for i in (1, 2, 3)
+    low, high = (
+        np.clip(np.array([m[i] for m in marginals], dtype), inner_low, inner_high) for i in (1, 2)
     )
-    std = jnp.asarray(np.array([m.std for m in marginals], dtype))
-    kind = jnp.asarray([KINDS.index(m.kind) for m in marginals], dtype=jnp.int32)
-    return Distribution(kind, low, high, mean, std, jnp.asarray(factor.astype(dtype)))
+    ranges = zip(marginals, low.tolist(), high.tolist(), strict=True)
+    means = [_middle(*marginal_and_range) for marginal_and_range in ranges]
+    mean = np.clip(np.array(means, dtype), low, high)
+    std = np.array([m.std for m in marginals], dtype)
+    kind = np.array([KINDS.index(m.kind) for m in marginals], dtype=np.int32)
+    return Distribution(*map(jnp.asarray, (kind, low, high, mean, std, factor.astype(dtype))))
 
 
 def _check(parameters: ParameterSet, index: int, marginal: Marginal, place: str) -> None:
@@ -160,15 +165,26 @@ def _check(parameters: ParameterSet, index: int, marginal: Marginal, place: str)
     bounds = f"inside the parameter's bounds [{outer_low:g}, {outer_high:g}]"
     if not outer_low <= low <= high <= outer_high:
         raise BadValue(place, f"range of {name}", [low, high], f"low <= high, {bounds}")
-    if not low <= mean <= high:
-        raise BadValue(place, f"mean of {name}", mean, f"a number in [{low:g}, {high:g}]")
     if (kind == "fixed") != (low == high):
         expected = f"low {'=' if kind == 'fixed' else '<'} high for kind '{kind}'"
         raise BadValue(place, f"range of {name}", [low, high], expected)
     if kind in ("loguniform", "lognormal") and not low > 0:
         raise BadValue(place, f"low of {name}", low, f"a positive number for kind '{kind}'")
-    if kind in ("normal", "lognormal") and not 0 < std < np.inf:
+    is_normal = kind in ("normal", "lognormal")
+    if is_normal and not (mean is not None and low <= mean <= high):
+        raise BadValue(place, f"mean of {name}", mean, f"a number in [{low:g}, {high:g}]")
+    if is_normal and not 0 < std < np.inf:
         raise BadValue(place, f"std of {name}", std, "a positive number")
+    if not is_normal and (mean is not None or std != 0.0):
+        raise BadValue(place, f"kind of {name}", kind, "normal or lognormal to have mean and std")
+
+
+def _middle(marginal: Marginal, low: float, high: float) -> float:
+    if marginal.mean is not None:
+        return marginal.mean
+    if marginal.kind == "loguniform":
+        return math.sqrt(low * high)
+    return (low + high) / 2
 
 
 def _factor(correlation: np.ndarray, fixed: np.ndarray, place: str) -> np.ndarray:
@@ -179,18 +195,18 @@ def _factor(correlation: np.ndarray, fixed: np.ndarray, place: str) -> np.ndarra
     matrix = np.where(fixed[:, None] | fixed, np.eye(size), correlation)
     is_valid = np.allclose(matrix, matrix.T) and np.allclose(np.diagonal(matrix), 1.0)
     smallest = float(np.linalg.eigvalsh(matrix).min(initial=1.0)) if is_valid else -1.0
-    if smallest < -1e-9:  # rounding of a singular matrix stays above
+    if smallest < -MIN_EIGENVALUE:
         expected = "symmetric, ones on the diagonal, no negative eigenvalue"
         raise BadValue(place, "correlation", correlation.tolist(), expected)
-    if smallest < MIN_EIGENVALUE:
+    if smallest < MIN_EIGENVALUE / 2:  # half: a repaired matrix written with six decimals stays
         weight = (MIN_EIGENVALUE - smallest) / (1 - smallest)
         matrix = (1 - weight) * matrix + weight * np.eye(size)
     return np.linalg.cholesky(matrix)
 
 
-#: A perfect correlation has no density and no float32 factor; the smallest eigenvalue is raised to
-#: this by shrinking towards independence, a change of a draw by at most 1e-3 standard deviations.
-MIN_EIGENVALUE = 1e-6
+#: A perfect correlation has no density and no float32 factor. A smaller eigenvalue is raised to
+#: this by shrinking towards independence, which moves a draw by about 1 % of a standard deviation.
+MIN_EIGENVALUE = 1e-4
 
 
 def _inside(bounds: Sequence[float], dtype: np.dtype, *, up: bool = False) -> np.ndarray:
