@@ -1,0 +1,188 @@
+"""What stands between a policy and the motors: pure functions, called before every send.
+
+`inspect` judges the machine's report, `limit` the command. Finite is checked first and by itself,
+as NaN passes through every min and max. What cannot be repaired is a reason to damp; nothing that
+is missing is replaced by zero, which would mean "drive to zero".
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from s2r_jax.deploy.contract import Contract
+from s2r_jax.types import Command
+
+
+class Status(NamedTuple):
+    """The verdict on one tick."""
+
+    reasons: tuple[str, ...]
+    """Why the motors must damp; empty if they need not."""
+    is_clipped: Bool[np.ndarray, " nu"]
+    """Joints whose command was reduced to a limit."""
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether the command may be sent."""
+        return not self.reasons
+
+
+class Memory(NamedTuple):
+    """What was last commanded, in the model's coordinates."""
+
+    target: Float[np.ndarray, " nu"]
+    """Angles; where the target is no angle it is not used."""
+    speed: Float[np.ndarray, " nu"]
+    """Speed of the commanded angle [rad/s]."""
+
+
+def start(contract: Contract, sensors: Float[np.ndarray, " sensor"]) -> Memory:
+    """Return the memory before the first command: the commanded angle starts where the joint is.
+
+    A joint whose position is not measured starts at its default.
+    """
+    target = np.array([
+        sensors[contract.slices[f"joint/{joint.name}/position"]][0]
+        if f"joint/{joint.name}/position" in contract.slices
+        else joint.default
+        for joint in contract.joints
+    ])  # fmt: skip
+    return Memory(target, np.zeros(contract.action_size))
+
+
+def inspect(
+    contract: Contract,
+    sensors: Float[np.ndarray, " sensor"],
+    voltage: float,
+    temperature: Float[np.ndarray, " nu"],
+    age: float,
+) -> tuple[str, ...]:
+    """Return why the machine's report forbids to go on; empty if it does not.
+
+    Args:
+        contract: Its limits are applied.
+        sensors: Signals in the model's coordinates.
+        voltage: Supply [V]; looked at only where a limit is set.
+        temperature: Of the motors [°C]; looked at only where a limit is set.
+        age: Time since the last new report [s], on the monotonic clock.
+    """
+    limits, reasons = contract.limits, []
+    if not age <= limits.stale:
+        reasons.append(f"stale: no new report for {age:.3f} s (limit {limits.stale:g} s)")
+    for name, entry in contract.slices.items():
+        if not np.isfinite(sensors[entry]).all():
+            reasons.append(f"sensor: {name} is not finite")
+    # Each test is written so that NaN fails it.
+    if limits.temperature is not None:
+        for joint, value in zip(contract.joints, temperature, strict=True):
+            if not value <= limits.temperature:
+                reasons.append(f"temperature: {joint.name} {value:.1f} °C")
+    if limits.voltage_low is not None and not voltage >= limits.voltage_low:
+        reasons.append(f"voltage: {voltage:.2f} V (lowest {limits.voltage_low:g} V)")
+    if limits.voltage_high is not None and not voltage <= limits.voltage_high:
+        reasons.append(f"voltage: {voltage:.2f} V (highest {limits.voltage_high:g} V)")
+    if limits.tilt is not None and limits.tilt_signal is not None:
+        angle = tilt(sensors[contract.slices[limits.tilt_signal]])
+        if not angle <= limits.tilt:
+            reasons.append(f"tilt: {angle:.2f} rad (limit {limits.tilt:g} rad)")
+    return tuple(reasons)
+
+
+def tilt(quaternion: Float[np.ndarray, " 4"]) -> float:
+    """Return the angle between a body's z axis and the vertical [rad]; NaN for no rotation at all.
+
+    Args:
+        quaternion: Orientation w x y z, of any length but 0.
+    """
+    w, x, y, z = quaternion
+    square = float(w * w + x * x + y * y + z * z)
+    if not square > 0:
+        return float("nan")
+    return float(np.arccos(np.clip((w * w - x * x - y * y + z * z) / square, -1.0, 1.0)))
+
+
+def limit(
+    contract: Contract,
+    command: Command,
+    sensors: Float[np.ndarray, " sensor"],
+    memory: Memory,
+) -> tuple[Command, Status, Memory]:
+    """Return the command within the contract's limits, the verdict, and the next memory.
+
+    Targets are held within the joint's limits. Angles move no faster than the speed limit and
+    change their speed no faster than the acceleration limit; speeds are held within the speed
+    limit, efforts and feed-forward torques within the torque limit. Where the firmware is a PD law
+    in SI units (`pd`) and the position is measured, the target is also held so close to the joint
+    that the law asks for no more than the torque limit.
+
+    Args:
+        contract: The limits.
+        command: In the model's coordinates.
+        sensors: Signals in the model's coordinates.
+        memory: Of the last tick.
+    """
+    nothing = np.zeros(contract.action_size, bool)
+    reasons = _not_finite(contract, command)
+    if reasons:
+        return command, Status(reasons, nothing), memory
+    asked = np.asarray(command.target, dtype=float)
+    low, high = contract.columns["low"], contract.columns["high"]
+    fastest, strongest = contract.columns["velocity"], contract.columns["torque"]
+    is_angle, is_effort = contract.is_target["angle"], contract.is_target["effort"]
+
+    speed = np.clip((asked - memory.target) / contract.period, -fastest, fastest)
+    if contract.limits.acceleration is not None:
+        change = contract.limits.acceleration * contract.period
+        speed = np.clip(speed, memory.speed - change, memory.speed + change)
+    angle = memory.target + speed * contract.period
+    effort = np.clip(asked, -strongest, strongest)
+    rate = np.clip(asked, -fastest, fastest)
+    within = np.where(is_angle, angle, np.where(is_effort, effort, rate))
+    target: Any = _within_torque(
+        contract, np.clip(within, low, high), np.asarray(command.kp), sensors
+    )
+    torque: Any = np.clip(np.asarray(command.torque, dtype=float), -strongest, strongest)
+
+    # Half a unit in the last place of single precision is rounding, not a limit at work.
+    is_moved = ~np.isclose(target, asked, rtol=1e-7, atol=1e-9) | (torque != command.torque)
+    limited = command._replace(target=target, torque=torque)
+    reasons = _not_finite(contract, limited)
+    moved = np.where(is_angle, (target - memory.target) / contract.period, 0.0)
+    return limited, Status(reasons, is_moved), Memory(np.where(is_angle, target, 0.0), moved)
+
+
+def _not_finite(contract: Contract, command: Command) -> tuple[str, ...]:
+    reasons = []
+    for field in ("target", "torque", "kp", "kd", "enabled"):
+        values = np.asarray(getattr(command, field), dtype=float)
+        if values.shape != (contract.action_size,):
+            reasons.append(f"command: {field} has shape {values.shape}")
+            continue
+        reasons += [
+            f"command: {field} of {contract.joints[i].name} is not finite"
+            for i in np.flatnonzero(~np.isfinite(values))
+        ]
+    for field in ("low", "high", "velocity", "torque"):
+        if np.isnan(contract.columns[field]).any():
+            reasons.append(f"contract: {field} is not a number")
+    return tuple(reasons)
+
+
+def _within_torque(
+    contract: Contract,
+    target: Float[np.ndarray, " nu"],
+    kp: Float[np.ndarray, " nu"],
+    sensors: Float[np.ndarray, " sensor"],
+) -> Float[np.ndarray, " nu"]:
+    """Hold the targets of a PD law within torque / kp of the measured angle."""
+    if contract.motor != "pd":
+        return target
+    held = target.copy()
+    for i, joint in enumerate(contract.joints):
+        entry = contract.slices.get(f"joint/{joint.name}/position")
+        if entry is not None and kp[i] > 0 and np.isfinite(joint.torque):
+            reach = joint.torque / kp[i]
+            position = sensors[entry][0]
+            held[i] = np.clip(held[i], position - reach, position + reach)
+    return held

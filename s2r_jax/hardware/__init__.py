@@ -1,0 +1,1 @@
+"""Drivers: how a control loop reaches a robot, real or emulated."""

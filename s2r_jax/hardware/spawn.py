@@ -1,0 +1,75 @@
+"""Start an emulated robot as a process of its own, and end it."""
+
+import contextlib
+import os
+import selectors
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+from s2r_jax.errors import BadValue
+
+
+@contextlib.contextmanager
+def spawn(
+    folder: Path,
+    *,
+    seed: int = 0,
+    is_lockstep: bool = False,
+    reveal: Path | None = None,
+    timeout: float = 120.0,
+) -> Generator[tuple[tuple[str, int], subprocess.Popen[bytes]]]:
+    """Run an emulator for the length of a `with` block; gives its address and its process.
+
+    Args:
+        folder: Robot folder.
+        seed: Of the hidden θ.
+        is_lockstep: One control period for each command, instead of real time.
+        reveal: File to write the hidden θ to, for grading.
+        timeout: How long it may take to be ready, compilation included [s].
+
+    Raises:
+        BadValue: It ended, or was not ready in time; with what it said.
+    """
+    arguments = ["--seed", str(seed), *(["--lockstep"] if is_lockstep else [])]
+    arguments += [] if reveal is None else ["--reveal", str(reveal)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "s2r_jax.hardware.server", str(folder), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        yield _address(process, time.monotonic() + timeout, folder), process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def _address(process: subprocess.Popen[bytes], deadline: float, folder: Path) -> tuple[str, int]:
+    assert process.stdout is not None
+    assert process.stderr is not None
+    said = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while not said.endswith(b"\n"):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise BadValue("emulator", "robot", str(folder), "ready in time; it still starts")
+            if selector.select(left):
+                chunk = os.read(process.stdout.fileno(), 4096)
+                said += chunk
+                if not chunk:
+                    why = process.stderr.read().decode(errors="replace").strip()
+                    raise BadValue("emulator", "robot", str(folder), f"a robot that starts: {why}")
+    host, port = said.decode().split()[-1].rsplit(":", 1)
+    return host, int(port)
