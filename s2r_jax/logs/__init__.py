@@ -1,0 +1,1 @@
+"""Recordings of the machine: read through the column map, resampled, diagnosed, written."""

@@ -1,0 +1,24 @@
+"""Settings and data that all tests share."""
+
+import os
+from pathlib import Path
+
+import jax
+import pytest
+
+# A key that is used twice is a bug that no statistic shows.
+jax.config.update("jax_debug_key_reuse", True)
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """Logs of real machines: `S2R_DATA`, or `shared/data` beside the repository."""
+    given = os.environ.get("S2R_DATA")
+    default = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(given) if given else default
+    if not folder.is_dir():
+        message = f"{folder} holds no logs of real machines; set S2R_DATA"
+        if os.environ.get("CI", "").lower() == "true":
+            pytest.fail(message)
+        pytest.skip(message)
+    return folder
