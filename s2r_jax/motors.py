@@ -76,7 +76,10 @@ class MotorTable:
         return bool(self.declared & {"friction", "viscous", "stribeck", "load_friction"})
 
     def with_friction_rows(self, spec: mujoco.MjSpec, model: mujoco.MjModel) -> mujoco.MjModel:
-        """Recompile with a trace of friction loss at the driven joints, so that the engines keep a row for it."""
+        """Recompile with a trace of friction loss at the driven joints.
+
+        Compiled from 0 it would have no row in the engines, and nothing to move.
+        """
         if not self.has_friction:
             return model
         for dof in self.dofs:
@@ -147,7 +150,8 @@ def _driven(
             if not (
                 single and plain and model.actuator_gainprm[i, 0] * model.actuator_gear[i, 0] != 0
             ):
-                problem = f"kind '{kind}' needs actuator '{name}' to be a <motor> on one hinge or slide joint"
+                what = f"actuator '{name}' to be a <motor> on one hinge or slide joint"
+                problem = f"kind '{kind}' needs {what}"
                 raise BadModel(place, problem)
         dofs.append(int(model.jnt_dofadr[joint]) if single else -1)
         qposes.append(int(model.jnt_qposadr[joint]) if single else -1)

@@ -25,7 +25,7 @@ class Term(NamedTuple):
 
 
 def observe(terms: Sequence[Term], sensors: Any, action: Any, xp: ModuleType = np) -> Any:
-    """Return the observation `[obs]` from the sensor vector `[sensor]` and the previous action `[nu]`."""
+    """Return the observation `[obs]` of the sensor vector and the previous action `[nu]`."""
     functions = {"value": lambda x: x, "cos": xp.cos, "sin": xp.sin, "action": lambda x: x}
     parts = []
     for term in terms:
@@ -42,8 +42,7 @@ def parse(
     nu: int,
     place: str,
 ) -> tuple[Term, ...]:
-    """Return the terms of a list like `[{signal: joint/hinge/position, as: cos}, {action:
-    previous}]`.
+    """Return the terms of a list like `[{signal: joint/hinge/position, as: cos}]`.
 
     Args:
         declared: One mapping a term; `signal` may be a glob-free name, `as` one of value, cos, sin;

@@ -133,7 +133,7 @@ class ParameterSet:
 
 
 def is_model_field(name: str) -> bool:
-    """Tell MuJoCo's model fields from the quantities outside the engine, whose names have an owner other than `opt`."""
+    """Tell MuJoCo's model fields from quantities outside it, named with an owner but `opt`."""
     return "." not in name or name.startswith("opt.")
 
 

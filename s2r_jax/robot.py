@@ -1,9 +1,8 @@
-"""A robot is a folder: `robot.yaml` beside an MJCF says everything that the loop must know of one
-machine.
+"""A robot is a folder: `robot.yaml` beside an MJCF says all that the loop must know of a machine.
 
 `load` reads it strictly: an unknown key, a joint that the model lacks or a glob that matches
-nothing is an error that
-names the file, the field and the choices. Units are SI.
+nothing
+is an error that names the file, the field and the choices. Units are SI.
 """
 
 from __future__ import annotations
@@ -25,8 +24,10 @@ from s2r_jax.motors import MOTOR_KINDS, MotorTable, motor_table
 from s2r_jax.parameters import OPERATIONS, TRANSFORMS, Parameter, ParameterSet
 
 FILE = "robot.yaml"
-TOP_KEYS = ("name", "model", "control", "joints", "motors", "battery", "latency", "signals", "parameters",
-            "logs", "tasks", "driver", "clamp")  # fmt: skip
+TOP_KEYS = (
+    "name", "model", "control", "joints", "motors", "battery", "latency", "signals",
+    "parameters", "logs", "identify", "tasks", "driver", "clamp",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,11 @@ class Robot:
     tasks: Mapping[str, Any]
     """The tasks as written; `train/task.py` reads them."""
     driver: Mapping[str, Any]
+    window: float
+    """Length of the windows of a log that are simulated when nothing else is asked for [s].
+
+    0: the whole log.
+    """
 
     @property
     def file(self) -> str:
@@ -184,6 +190,7 @@ def load(folder: str | Path) -> Robot:
         logs=mapping(document.get("logs", {}), f"{place}: logs"),
         tasks=mapping(document.get("tasks", {}), f"{place}: tasks"),
         driver=mapping(document.get("driver", {}), f"{place}: driver"),
+        window=_window(document.get("identify", {}), f"{place}: identify"),
     )
     _check_period(robot)
     resolved = targets.resolve(robot.declared, model, robot.quantities, place)
@@ -315,8 +322,10 @@ def _declared(declared: Any, place: str) -> tuple[Parameter, ...]:
                 raise UnknownName(here, entry[key], choices, key)
         if not isinstance(entry.get("share", False), bool):
             raise BadValue(here, "share", entry["share"], "true or false")
-        options = {key: number(entry, key, here) for key in ("start", "prior_std") if key in entry}
-        texts = {
+        options: dict[str, Any] = {
+            key: number(entry, key, here) for key in ("start", "prior_std") if key in entry
+        }
+        texts: dict[str, Any] = {
             key: str(entry[key])
             for key in ("operation", "transform", "unit", "name")
             if key in entry
@@ -327,6 +336,14 @@ def _declared(declared: Any, place: str) -> tuple[Parameter, ...]:
             )
         )
     return tuple(found)
+
+
+def _window(declared: Any, place: str) -> float:
+    """Return the length of a window [s].
+
+    One second, well inside what most models predict, unless declared.
+    """
+    return number(mapping(declared, place, ("window",)), "window", place, 1.0, minimum=0.0)
 
 
 def _check_period(robot: Robot) -> None:

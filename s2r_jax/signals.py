@@ -75,8 +75,7 @@ def names(model: mujoco.MjModel) -> dict[str, tuple[str, str, str, tuple[int, ..
 
 
 def parse(declared: Any, model: mujoco.MjModel, place: str) -> tuple[Signal, ...]:
-    """Return the declared signals; without a declaration, position and velocity of every hinge and
-    slide joint.
+    """Return the declared signals; by default position and velocity of every hinge and slide.
 
     Raises:
         UnknownName: A signal or key that does not exist; the choices are listed.

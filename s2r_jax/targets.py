@@ -1,10 +1,9 @@
-"""Find what a parameter's target touches: MuJoCo model fields, and the quantities that a physics
-engine does not hold.
+"""Find what a parameter's target touches: fields of the MuJoCo model, or quantities outside it.
 
 A target is `kind/name/attribute`, with globs in the name: `joint/*/damping`. Vector attributes take
-a component after a
-colon (`geom/floor/friction:1`, `option/gravity:2`); friction and gear mean their first component by
-default.
+a component after a colon (`geom/floor/friction:1`, `option/gravity:2`); friction and gear mean
+their
+first component by default.
 """
 
 import fnmatch
@@ -197,7 +196,7 @@ def _column(parameter: Parameter, name: str, group: list[Slot], file: str) -> di
 
 
 def _add_effects(effects: list[Effect], operation: Any, slot: Slot, param: int) -> None:
-    """Append the scatters of one slot, joining the last one of the same field when the order does not matter."""
+    """Append the scatters of one slot; those of one field that commute become one."""
     for field, index, coefficient in slot.touched:
         last = next((i for i in reversed(range(len(effects))) if effects[i].field == field), None)
         same = last is not None and effects[last].operation == operation
@@ -244,8 +243,15 @@ def _rows(model: mujoco.MjModel, kind: str, field: str) -> list[tuple[str, int]]
     if kind == "option":
         return [("", 0)]
     pairs = []
-    for element in range({"joint": model.njnt, "body": model.nbody, "geom": model.ngeom,
-                          "actuator": model.nu, "tendon": model.ntendon, "site": model.nsite}[kind]):  # fmt: skip
+    counts = {
+        "joint": model.njnt,
+        "body": model.nbody,
+        "geom": model.ngeom,
+        "actuator": model.nu,
+        "tendon": model.ntendon,
+        "site": model.nsite,
+    }
+    for element in range(counts[kind]):
         name = mujoco.mj_id2name(model, OBJECTS[kind], element) or f"{element}"
         if kind == "body" and element == 0:
             continue

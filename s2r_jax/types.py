@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from jax import Array
     from jaxtyping import Bool, Float
+
+#: numpy on the robot and in logs, JAX in the simulator.
+Array = Any
 
 
 class Log(NamedTuple):
-    """One recording of a machine, in SI units, one entry of `channels` a column of the robot
-    folder's map.
+    """One recording of a machine, in SI units; each channel is a column of the robot's map.
 
     A channel is `[time]`, or `[time, k]` for a vector (a position, a quaternion); NaN where nothing
     was recorded.

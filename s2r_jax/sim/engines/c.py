@@ -84,56 +84,66 @@ class CEngine:
         return self._call(prepared, physics, drive, nstep)
 
     def _call(self, theta: Array, physics: Physics, drive: Drive, nstep: int) -> Physics:
-        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), physics)
-        return jax.pure_callback(
-            lambda *given: self._host(nstep, *given),
+        shapes = [jax.ShapeDtypeStruct(*_packed_shape(leaf)) for leaf in physics]
+        given = [_pack(leaf) for leaf in (theta, *physics, *drive)]
+        wide = physics.qpos.dtype == np.float64
+        packed = jax.pure_callback(
+            lambda *given: self._host(nstep, wide, given),
             shapes,
-            theta,
-            physics,
-            drive,
+            *given,
             vmap_method="broadcast_all",
         )
+        return Physics(*[
+            _unpack(leaf, old.dtype) for leaf, old in zip(packed, physics, strict=True)
+        ])  # fmt: skip
 
-    def _host(self, nstep: int, theta: Any, physics: Physics, drive: Drive) -> Physics:
-        """Numpy only: JAX must not be called from its own callback."""
-        worlds = np.shape(physics.qpos)[:-1]
+    def _host(self, nstep: int, wide: bool, given: Any) -> list[np.ndarray]:
+        """Step a whole batch. Numpy only: JAX must not be called from its own callback."""
+        dtype = np.dtype(np.float64 if wide else np.float32)
+        leaves = [np.asarray(x) for x in given]
+        if wide:
+            leaves = [np.ascontiguousarray(x).view(np.float64)[..., 0] for x in leaves]
+        theta, leaves = leaves[0], leaves[1:]
+        worlds = leaves[0].shape[:-1]
         rows = int(np.prod(worlds))
-        flat = [
-            np.asarray(x).reshape(rows, *np.shape(x)[len(worlds) :]) for x in (*physics, *drive)
-        ]
-        state, acting = Physics(*flat[: len(physics)]), Drive(*flat[len(physics) :])
+        flat = [x.reshape(rows, *x.shape[len(worlds) :]) for x in leaves]
+        state, acting = Physics(*flat[: len(Physics._fields)]), Drive(*flat[len(Physics._fields) :])
         pool = self._pool(rows)
         self._write_theta(pool, np.asarray(theta, dtype=float).reshape(rows, -1))
-        batch = pool.batch
+        new = self._advance(pool, state, acting, nstep)
+        out = []
+        for value, old in zip(new, leaves[: len(new)], strict=True):
+            value = np.array(value, dtype=dtype).reshape(old.shape)
+            out.append(value[..., None].view(np.uint32) if wide else value)
+        return out
+
+    def _advance(self, pool: Pool, state: Physics, acting: Drive, nstep: int) -> Physics:
+        batch, model = pool.batch, self.model
         pool.friction[:] = pool.own["dof_frictionloss"] + acting.frictionloss
         pool.damping[:] = pool.own["dof_damping"] + acting.damping
-        batch.bind("qpos")[:], batch.bind("qvel")[:] = state.qpos, state.qvel
-        batch.bind("qacc_warmstart")[:], batch.bind("time")[:] = (
-            state.warmstart,
-            _column(batch, state.time),
-        )
+        batch.bind("qpos")[:] = state.qpos
+        batch.bind("qvel")[:] = state.qvel
+        batch.bind("qacc_warmstart")[:] = state.warmstart
+        time = batch.bind("time")
+        time[:] = np.reshape(state.time, np.shape(time))
         batch.bind("qfrc_applied")[:] = acting.applied
-        if self.model.na:
+        if model.na:
             batch.bind("act")[:] = state.act
-        if self.model.nu:
+        if model.nu:
             batch.bind("ctrl")[:] = acting.ctrl
         if nstep:
             batch.step(nstep=nstep)
         else:
             batch.forward()
-        new = Physics(
+        return Physics(
             batch.bind("qpos"),
             batch.bind("qvel"),
-            batch.bind("act") if self.model.na else state.act,
+            batch.bind("act") if model.na else state.act,
             batch.bind("qacc_warmstart"),
-            np.asarray(batch.bind("time")).reshape(rows),
+            np.ravel(batch.bind("time")),
             batch.bind("qfrc_bias"),
             batch.bind("sensordata") if self.sensors else state.sensordata,
         )
-        return Physics(*[
-            np.array(value, dtype=old.dtype).reshape(np.shape(given))
-            for value, old, given in zip(new, state, physics, strict=True)
-        ])  # fmt: skip
 
     def _pool(self, rows: int) -> Pool:
         if rows not in self._pools:
@@ -166,5 +176,17 @@ class CEngine:
         pool.written[changed] = theta[changed]
 
 
-def _column(batch: Batch, time: np.ndarray) -> np.ndarray:
-    return time.reshape(np.shape(batch.bind("time")))
+def _packed_shape(leaf: Array) -> tuple[tuple[int, ...], Any]:
+    return ((*leaf.shape, 2), np.uint32) if leaf.dtype == np.float64 else (leaf.shape, leaf.dtype)
+
+
+def _pack(leaf: Array) -> Array:
+    """Return float64 as pairs of 32-bit words.
+
+    JAX's callback thread does not know of a local `enable_x64` and would cut doubles on the way.
+    """
+    return jax.lax.bitcast_convert_type(leaf, jnp.uint32) if leaf.dtype == jnp.float64 else leaf
+
+
+def _unpack(leaf: Array, dtype: Any) -> Array:
+    return jax.lax.bitcast_convert_type(leaf, dtype) if leaf.dtype == jnp.uint32 else leaf

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import mujoco
+import numpy as np
 from jaxtyping import Array, Float
 from mujoco import mjx
 
@@ -35,7 +36,7 @@ class MjxEngine:
 
     def _template(self) -> tuple[mjx.Model, mjx.Data]:
         """Return the nominal model and a blank data in the current default precision, outside any trace."""
-        wide = bool(jax.config.jax_enable_x64)
+        wide = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
         if wide not in self._models:
             with jax.ensure_compile_time_eval():
                 model = mjx.put_model(self._c_model)

@@ -5,7 +5,9 @@ Pure functions of one world over a slim state. A batch is `jax.vmap` of them.
 
 from typing import Any, NamedTuple, Protocol
 
-from jaxtyping import Array, Float
+from jaxtyping import Float
+
+from s2r_jax.types import Array
 
 
 class Physics(NamedTuple):

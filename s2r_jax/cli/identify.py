@@ -1,0 +1,204 @@
+"""`s2r identify ROBOT LOG...`.
+
+Parameters with uncertainty from logs, judged on logs that were held out.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from s2r_jax.cli import screen
+from s2r_jax.cli.report import Report
+from s2r_jax.cli.run_folder import RunFolder
+from s2r_jax.identify.config import IdentifyConfig
+
+if TYPE_CHECKING:
+    from s2r_jax.identify.errors import Scores
+    from s2r_jax.identify.study import Study
+    from s2r_jax.robot import Robot
+
+
+@dataclass(frozen=True)
+class Command:
+    """Fit the robot's parameters to logs, with uncertainty."""
+
+    robot: tyro.conf.Positional[Path]
+    """Robot folder."""
+    logs: tyro.conf.Positional[tuple[Path, ...]]
+    """Log files."""
+    out: Path = Path("runs/identify")
+    """Folder to write."""
+    holdout_logs: tuple[Path, ...] = ()
+    """Logs to score on and never to fit; they need not be among LOGS."""
+    config: Annotated[IdentifyConfig, tyro.conf.arg(name="")] = field(
+        default_factory=IdentifyConfig
+    )
+    json: bool = False
+    """Print the result as one JSON object."""
+
+    def run(self) -> None:
+        """Run the command."""
+        with RunFolder(self.out, self) as run:
+            result = identify(run, self.robot, self.logs, self.config, self.holdout_logs)
+        screen.say(f"written to {self.out}; open {self.out / 'report.html'}")
+        if self.json:
+            screen.emit(result)
+
+
+def identify(
+    run: RunFolder,
+    folder: Path,
+    logs: tuple[Path, ...],
+    config: IdentifyConfig,
+    holdout_logs: tuple[Path, ...] = (),
+) -> dict[str, Any]:
+    """Identify, write the run's files and return the content of identified.json."""
+    from s2r_jax import robot as robots
+    from s2r_jax.identify import model
+    from s2r_jax.identify import study as studies
+    from s2r_jax.logs import read, trajectory
+
+    robot = robots.load(folder)
+    held = {path.resolve() for path in holdout_logs}
+    fit_logs = read.read_all([path for path in logs if path.resolve() not in held], robot)
+    out_logs = read.read_all(list(holdout_logs), robot) if holdout_logs else []
+    with screen.progress("identify", 2 * config.iterations) as advance:
+
+        def callback(step: int, info: Any) -> None:
+            advance(step, f"cost {info.cost:.5g}")
+            run.metric(step=step, **info._asdict())
+
+        study = studies.study(
+            robot,
+            [trajectory.trajectory(log, robot) for log in fit_logs],
+            config,
+            [trajectory.trajectory(log, robot) for log in out_logs],
+            callback,
+        )
+    result = summary(robot, study, config)
+    run.write_json("identified.json", result)
+    posterior = study.fit.posterior
+    arrays = {key: value for key, value in posterior._asdict().items() if key != "names"}
+    run.write_npz("posterior.npz", names=list(posterior.names), **arrays)
+    (run.path / "identified.xml").write_text(model.to_xml(robot, posterior.value), encoding="utf-8")
+    _write_report(run, robot, study, result)
+    _show(result)
+    return result
+
+
+def summary(robot: "Robot", study: "Study", config: IdentifyConfig) -> dict[str, Any]:
+    """Return the content of identified.json."""
+    fit, posterior = study.fit, study.fit.posterior
+    parameters = []
+    for i, name in enumerate(posterior.names):
+        value, std = float(posterior.value[i]), float(posterior.std[i])
+        parameters.append({
+            "name": name,
+            "value": value,
+            "unit": robot.parameters.units[i],
+            "std": std,
+            "low": value - 1.96 * std,
+            "high": value + 1.96 * std,
+            "nominal": robot.parameters.nominal[i],
+            "bounds": [robot.parameters.low[i], robot.parameters.high[i]],
+            "identifiable": bool(posterior.identifiable[i]),
+            "at_bound": bool(posterior.at_bound[i]),
+        })  # fmt: skip
+    return {
+        "robot": robot.name,
+        "parameters": parameters,
+        "cannot_be_told_apart": [combination.words for combination in fit.combinations],
+        "notes": list(fit.notes),
+        "fit": scores_json(study.fitted.scores, study.fitted_nominal.scores),
+        "holdout": None
+        if study.holdout is None or study.holdout_nominal is None
+        else scores_json(study.holdout.scores, study.holdout_nominal.scores),
+        "holdout_logs": list(study.names_holdout),
+        "fit_logs": list(study.names),
+        "refitted_on_all_logs": study.refitted,
+        "window": robot.window if config.window is None else config.window,
+        "seconds": fit.seconds,
+        "method": fit.method,
+        "engine": fit.engine,
+        "iterations": fit.iterations,
+        "converged": fit.converged,
+    }
+
+
+def scores_json(scores: "Scores", nominal: "Scores | None" = None) -> dict[str, Any]:
+    """Return errors overall (of the first signal's kind), by kind and by signal."""
+
+    def entry(kind: str, name: str) -> dict[str, Any]:
+        score = getattr(scores, kind)[name]
+        found = {"rmse": score.rmse, "mae": score.mae, "samples": score.samples}
+        if nominal is not None:
+            base = getattr(nominal, kind)[name]
+            found |= {"nominal_rmse": base.rmse, "nominal_mae": base.mae}
+        return found
+
+    kinds = {name: entry("kinds", name) for name in scores.kinds}
+    first = next(iter(kinds), None)
+    return {
+        "kind": first,
+        **(kinds[first] if first else {}),
+        "kinds": kinds,
+        "signals": {name: entry("signals", name) for name in scores.signals},
+    }
+
+
+def parameter_rows(result: dict[str, Any]) -> list[list[Any]]:
+    """Return the rows of the parameter table."""
+    return [
+        [p["name"], p["nominal"], p["value"], p["std"], p["unit"], p["identifiable"], p["at_bound"]]
+        for p in result["parameters"]
+    ]
+
+
+PARAMETER_COLUMNS = ("parameter", "nominal", "value", "± std", "unit", "identifiable", "at bound")
+
+
+def error_rows(result: dict[str, Any]) -> list[list[Any]]:
+    """Return the rows of the error table: fit and hold-out, by kind."""
+    rows = []
+    for part in ("fit", "holdout"):
+        for kind, e in (result[part] or {"kinds": {}})["kinds"].items():
+            rows.append([part, kind, e["mae"], e["nominal_mae"], e["rmse"], e["nominal_rmse"]])
+    return rows
+
+
+ERROR_COLUMNS = ("logs", "signals", "mae", "nominal mae", "rmse", "nominal rmse")
+
+
+def _show(result: dict[str, Any]) -> None:
+    screen.table("parameters", PARAMETER_COLUMNS, parameter_rows(result))
+    screen.table("errors", ERROR_COLUMNS, error_rows(result))
+    for words in [*result["cannot_be_told_apart"], *result["notes"]]:
+        screen.say(f"note: {words}")
+    screen.say(f"{result['method']} on engine {result['engine']}: {result['seconds']:.1f} s")
+
+
+def _write_report(run: RunFolder, robot: "Robot", study: "Study", result: dict[str, Any]) -> None:
+    from s2r_jax.identify import figures
+
+    report = Report(f"Identification of {robot.name}")
+    report.text(
+        f"{len(study.names)} logs, windows of {result['window'] or 'the whole log'} s; "
+        f"method {result['method']} on engine {result['engine']}, {result['iterations']} steps, "
+        f"{result['seconds']:.1f} s."
+    )
+    report.heading("Errors of simulating the logs")
+    report.table(ERROR_COLUMNS, error_rows(result))
+    report.text("Held out: " + (", ".join(result["holdout_logs"]) or "nothing"))
+    report.heading("Parameters")
+    report.table(PARAMETER_COLUMNS, parameter_rows(result))
+    for words in [*result["cannot_be_told_apart"], *result["notes"]]:
+        report.text(words)
+    report.heading("Measured against simulated, worst windows first")
+    report.figure(figures.traces(robot, study), "signals and errors over time")
+    report.heading("Spectrum of the errors")
+    report.figure(figures.spectrum(robot, study), "power of the errors over frequency")
+    report.heading("Correlation of the estimates")
+    report.figure(figures.correlations(study.fit.posterior), "correlation matrix")
+    report.write(run.path / "report.html")

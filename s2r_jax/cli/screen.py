@@ -1,0 +1,72 @@
+"""What a person sees of a command.
+
+Tables and progress on standard error, one JSON object on standard output.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from s2r_jax.cli.run_folder import plain
+
+console = Console(stderr=True)
+
+
+class Advance(Protocol):
+    """Moves a progress bar to `done` of its total, with a short text beside it."""
+
+    def __call__(self, done: float, text: str = "") -> None:
+        """Move the bar."""
+        ...
+
+
+@contextmanager
+def progress(title: str, total: float) -> Iterator[Advance]:
+    """Show a bar with time left on standard error while the block runs."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[text]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=total, text="")
+        yield lambda done, text="": bar.update(task, completed=done, text=text)
+        bar.update(task, completed=total)
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print a table on standard error; the first column is text, the others are aligned right."""
+    drawn = Table(title=title, title_justify="left")
+    for index, column in enumerate(columns):
+        drawn.add_column(column, justify="left" if index == 0 else "right", overflow="fold")
+    for row in rows:
+        drawn.add_row(*[show(cell) for cell in row])
+    console.print(drawn)
+
+
+def show(value: Any) -> str:
+    """Return a cell's text: four significant digits for numbers, ✓ and – for statements."""
+    if isinstance(value, bool):
+        return "✓" if value else "–"
+    if isinstance(value, float):
+        return "–" if value != value else f"{value:.4g}"
+    return "–" if value is None else str(value)
+
+
+def say(text: str) -> None:
+    """Print a line on standard error."""
+    console.print(text, highlight=False)
+
+
+def emit(result: Any) -> None:
+    """Print the result as the one JSON object on standard output."""
+    json.dump(plain(result), sys.stdout)
+    sys.stdout.write("\n")

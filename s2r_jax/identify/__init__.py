@@ -1,0 +1,1 @@
+"""From logs of a machine to a posterior over θ."""

@@ -1,0 +1,259 @@
+"""Fit θ to windows of logs: the driver around the residual, its Jacobian and the search."""
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from s2r_jax.errors import BadValue
+from s2r_jax.identify import levenberg, noise, uncertainty
+from s2r_jax.identify.config import IdentifyConfig
+from s2r_jax.identify.jacobian import Linearization, agreement, compile_linearization
+from s2r_jax.identify.segments import Segments, select
+from s2r_jax.parameters import constrain, search_bounds, unconstrain
+from s2r_jax.robot import Robot
+from s2r_jax.sim import world
+from s2r_jax.sim.world import Simulator
+from s2r_jax.types import Posterior
+
+#: Cosine between forward-mode and difference columns below which derivatives are not trusted.
+TRUSTED = 0.9
+#: Steps refused in a row after which the search ends: the damping has then grown 2 million times,
+#: and what is left is the
+#: roughness of friction and contact.
+REJECTIONS = 6
+
+
+class Fit(NamedTuple):
+    """Result of a fit."""
+
+    posterior: Posterior
+    combinations: tuple[uncertainty.Combination, ...]
+    """What cannot be told apart."""
+    dead: tuple[str, ...]
+    """Parameters that move no signal of these logs."""
+    method: str
+    engine: str
+    cost: float
+    iterations: int
+    converged: bool
+    seconds: float
+    notes: tuple[str, ...]
+    """What a person should know: fallbacks, bounds met, starts on bounds."""
+    noise_std: Float[np.ndarray, " sensor"]
+    """Standard deviation of each signal's error, in its unit."""
+    correlation_time: Float[np.ndarray, " sensor"]
+    """Control periods worth one independent sample."""
+
+
+Callback = Callable[[int, levenberg.Info], None]
+
+
+def fit(
+    robot: Robot,
+    segments: Segments,
+    config: IdentifyConfig,
+    start: Float[np.ndarray, " param"] | None = None,
+    callback: Callback | None = None,
+) -> Fit:
+    """Return the posterior of the robot's parameters given windows of its logs.
+
+    Args:
+        robot: Its parameters are fitted, from their start values.
+        segments: Windows of the logs.
+        config: Method and tolerances.
+        start: θ to start from instead.
+        callback: Called after every step with its index and `levenberg.Info`.
+
+    Raises:
+        BadValue: The robot declares no parameters, or the signals are not finite at the start.
+    """
+    if not len(robot.parameters):
+        raise BadValue(robot.file, "parameters", [], "at least one parameter to identify")
+    began = time.perf_counter()
+    with jax.enable_x64(True):
+        method, notes = _choose(robot, segments, config)
+        problem = Problem(robot, segments, method, config)
+        state, count, converged = problem.search(start, callback)
+        result = problem.summary(state)
+    return result._replace(
+        method=method,
+        engine=problem.simulator.engine.name,
+        iterations=count,
+        converged=converged,
+        seconds=time.perf_counter() - began,
+        notes=(*notes, *result.notes),
+    )
+
+
+class Problem:
+    """One fit in progress: simulator, windows and weights; numbers in, normal equations out."""
+
+    def __init__(self, robot: Robot, segments: Segments, method: str, config: IdentifyConfig):
+        self.robot, self.segments, self.config = robot, segments, config
+        self.parameters = robot.parameters
+        self.simulator = simulator_for(robot, method)
+        self.linearize = compile_linearization(self.simulator, method)
+        self.precision = noise.first_precision(robot.signals, segments)
+        self.start = np.asarray(unconstrain(self.parameters, jnp.asarray(self.parameters.start)))
+        self.prior = _prior_precision(robot)
+        self.last: tuple[np.ndarray, Linearization] | None = None
+
+    def evaluate(self, z: Float[np.ndarray, " param"]) -> levenberg.Normal:
+        """Return the normal equations at z; an unstable simulation gives an infinite cost."""
+        linear = self.linearize(jnp.asarray(z), self.segments, jnp.asarray(self.precision))
+        linear = jax.tree.map(np.asarray, linear)
+        rows = linear.jacobian.reshape(-1, z.size)
+        values = linear.residual.reshape(-1)
+        if not (np.isfinite(values).all() and np.isfinite(rows).all()):
+            return levenberg.Normal(np.inf, np.zeros(z.size), np.eye(z.size))
+        self.last = z, linear
+        weight, cost = _robust(values, self.config.robust)
+        off = (z - self.start) * self.prior
+        return levenberg.Normal(
+            cost + 0.5 * float(off @ off),
+            rows.T @ (weight * values) + self.prior * off,
+            (rows * weight[:, None]).T @ rows + np.diag(self.prior**2),
+        )
+
+    def search(
+        self, start: np.ndarray | None, callback: Callback | None
+    ) -> tuple[levenberg.State, int, bool]:
+        """Return the best of the starts, refined once the noise of the signals is known."""
+        bounds = levenberg.Bounds(*search_bounds(self.parameters))
+        keys = np.random.default_rng(self.config.seed)
+        first = (
+            self.start
+            if start is None
+            else np.asarray(unconstrain(self.parameters, jnp.asarray(start)))
+        )
+        found, count = [], 0
+        for index in range(max(1, self.config.starts)):
+            z = first if index == 0 else _random_start(bounds, keys)
+            state, steps, converged = self._descend(z, bounds, count, callback)
+            found.append((state, converged))
+            count += steps
+        state, converged = min(found, key=lambda pair: pair[0].normal.cost)
+        if not np.isfinite(state.normal.cost):
+            where = "; it is not finite from any start: check start values and timestep"
+            raise BadValue(self.robot.file, "parameters", "start", f"a stable simulation{where}")
+        if len(noise.groups(self.robot.signals)) == 1 and not self.prior.any():
+            return state, count, converged  # one noise level only scales the cost
+        self.evaluate(state.z)
+        self.update_precision()
+        state, steps, converged = self._descend(state.z, bounds, count, callback)
+        return state, count + steps, converged
+
+    def update_precision(self) -> None:
+        """Take the noise of each signal from the residuals of the last evaluation."""
+        assert self.last is not None
+        residual = self.last[1].residual
+        self.precision = noise.update_precision(
+            self.robot.signals, residual, self.precision, self.segments
+        )
+
+    def _descend(
+        self, z: np.ndarray, bounds: levenberg.Bounds, count: int, callback: Callback | None
+    ) -> tuple[levenberg.State, int, bool]:
+        state = levenberg.init(z, self.evaluate(z))
+        quiet = rejected = 0
+        for steps in range(1, self.config.iterations + 1):
+            state, info = levenberg.step(state, self.evaluate, bounds)
+            if callback is not None:
+                callback(count + steps, info)
+            # Two steps in a row that gave, or even promised, next to nothing mean the bottom.
+            gain = info.decrease if info.accepted else info.promised
+            quiet = quiet + 1 if gain < self.config.tolerance else 0
+            rejected = 0 if info.accepted else rejected + 1
+            if quiet == 2 or rejected == REJECTIONS or info.move < 1e-10:
+                return state, steps, True
+        return state, self.config.iterations, False
+
+    def summary(self, state: levenberg.State) -> Fit:
+        """Return the posterior at the optimum; correlated residuals count for fewer samples."""
+        self.evaluate(state.z)
+        self.update_precision()
+        normal = self.evaluate(state.z)
+        assert self.last is not None
+        linear = self.last[1]
+        tau = noise.correlation_time(self.robot.signals, linear.residual, self.segments)
+        worth = (linear.jacobian / np.sqrt(tau)[:, None]).reshape(-1, state.z.size)
+        information = worth.T @ worth + np.diag(self.prior**2)
+        is_dead = np.abs(linear.jacobian).max((0, 1, 2)) == 0
+        posterior, weak = uncertainty.posterior(self.parameters, state.z, information, is_dead)
+        names = np.array(self.parameters.names)
+        notes = [f"{name} ended on its bound" for name in names[posterior.at_bound]]
+        notes += [f"{name} moves no signal of these logs" for name in names[is_dead]]
+        return Fit(
+            posterior,
+            weak,
+            tuple(names[is_dead].tolist()),
+            "",
+            "",
+            normal.cost,
+            0,
+            False,
+            0.0,
+            tuple(notes),
+            1.0 / self.precision,
+            tau,
+        )
+
+
+def simulator_for(robot: Robot, method: str) -> Simulator:
+    """Return the simulator that a method differentiates.
+
+    Forward mode on `mjx`, differences on the C engine.
+    """
+    return world.make(robot, "mjx" if method == "lm" else "mujoco")
+
+
+def _choose(robot: Robot, segments: Segments, config: IdentifyConfig) -> tuple[str, list[str]]:
+    """Return the method.
+
+    `auto` checks forward-mode columns against differences on one window first.
+    """
+    if config.method != "auto":
+        return config.method, []
+    lengths = np.asarray(segments.weight).sum((1, 2))
+    sample = select(segments, np.array([int(np.argmax(lengths))]))
+    z = unconstrain(robot.parameters, jnp.asarray(robot.parameters.start))
+    precision = jnp.asarray(noise.first_precision(robot.signals, segments))
+    pair = []
+    for method in ("lm", "fd"):
+        linearize = compile_linearization(simulator_for(robot, method), method)
+        pair.append(np.asarray(linearize(z, sample, precision).jacobian))
+    cosine = agreement(*pair)
+    if np.isfinite(pair[0]).all() and np.nanmin(cosine) >= TRUSTED:
+        return "lm", []
+    worst = robot.parameters.names[int(np.nanargmin(cosine))]
+    return "fd", [
+        f"forward-mode derivatives disagree with differences (cosine {np.nanmin(cosine):.2f} "
+        f"for {worst}): central differences on the C engine are used"
+    ]
+
+
+def _robust(values: np.ndarray, width: float) -> tuple[np.ndarray, float]:
+    """Return weights and cost of plain squares (width 0) or of the pseudo-Huber loss."""
+    if width <= 0:
+        return np.ones_like(values), 0.5 * float(values @ values)
+    root = np.sqrt(1 + (values / width) ** 2)
+    return 1 / root, float(width**2 * (root - 1).sum())
+
+
+def _prior_precision(robot: Robot) -> np.ndarray:
+    """Return 1 / std of each prior in search coordinates; 0 without one."""
+    start = jnp.asarray(robot.parameters.start)
+    z = unconstrain(robot.parameters, start)
+    slope = np.diag(np.asarray(jax.jacfwd(lambda z: constrain(robot.parameters, z))(z)))
+    return np.abs(slope) / np.array(robot.parameters.prior_std)
+
+
+def _random_start(bounds: levenberg.Bounds, keys: np.random.Generator) -> np.ndarray:
+    low = np.where(np.isfinite(bounds.low), bounds.low, -2.0)  # logit: 12 % to 88 % of the range
+    high = np.where(np.isfinite(bounds.high), bounds.high, 2.0)
+    return low + (high - low) * keys.uniform(0.1, 0.9, low.size)

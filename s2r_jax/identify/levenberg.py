@@ -1,0 +1,94 @@
+"""Bounded Levenberg-Marquardt on normal equations, small and dense: `init` and `step` in numpy.
+
+The damping follows the gain ratio (Nielsen 1999); bounds are an active set: a coordinate at its
+bound whose slope points outward is held, the others move, and the step is projected. Priors are
+residual rows.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+
+class Normal(NamedTuple):
+    """A cost 0.5 |r|² with its slope and Gauss-Newton matrix, prior included."""
+
+    cost: float
+    slope: Float[np.ndarray, " param"]
+    matrix: Float[np.ndarray, "param param"]
+
+
+class State(NamedTuple):
+    """What the next step needs."""
+
+    z: Float[np.ndarray, " param"]
+    normal: Normal
+    damping: float
+    """λ of Nielsen's method, relative to the diagonal."""
+    growth: float
+    """ν: factor of the next rejection."""
+
+
+class Info(NamedTuple):
+    """What a person or a log wants to see of one step."""
+
+    cost: float
+    accepted: bool
+    damping: float
+    move: float
+    """Largest change of a coordinate."""
+    decrease: float
+    """Relative fall of the cost; 0 for a rejected step."""
+    promised: float
+    """Relative fall that the quadratic model promised."""
+
+
+class Bounds(NamedTuple):
+    """Box of z; infinite where there is none."""
+
+    low: Float[np.ndarray, " param"]
+    high: Float[np.ndarray, " param"]
+
+
+def init(z: Float[np.ndarray, " param"], normal: Normal, damping: float = 1e-3) -> State:
+    """Start at z with its normal equations."""
+    return State(z, normal, damping, 2.0)
+
+
+def step(
+    state: State, evaluate: Callable[[np.ndarray], Normal], bounds: Bounds
+) -> tuple[State, Info]:
+    """Try one damped step; a step that does not lower the cost only raises the damping."""
+    held = held_at_bounds(state.z, state.normal.slope, bounds)
+    free = ~held
+    matrix = state.normal.matrix[np.ix_(free, free)]
+    # Marquardt's scaling; the floor keeps parameters without effect where they are.
+    scale = np.maximum(np.diag(matrix), 1e-12 * max(np.max(np.diag(matrix), initial=0.0), 1e-300))
+    move = np.zeros_like(state.z)
+    move[free] = -np.linalg.solve(matrix + state.damping * np.diag(scale), state.normal.slope[free])
+    z = np.clip(state.z + move, bounds.low, bounds.high)
+    move = z - state.z
+    predicted = -(state.normal.slope @ move + 0.5 * move @ state.normal.matrix @ move)
+    normal = evaluate(z)
+    gain = (state.normal.cost - normal.cost) / predicted if predicted > 0 else -1.0
+    is_better = bool(np.isfinite(normal.cost) and gain > 0)
+    size = float(np.max(np.abs(move), initial=0.0))
+    promised = float(predicted / max(state.normal.cost, 1e-300))
+    if is_better:
+        damping = max(state.damping * max(1 / 3, 1 - (2 * gain - 1) ** 3), 1e-12)
+        decrease = (state.normal.cost - normal.cost) / max(state.normal.cost, 1e-300)
+        return State(z, normal, damping, 2.0), Info(
+            normal.cost, True, damping, size, decrease, promised
+        )
+    damping = state.damping * state.growth
+    info = Info(state.normal.cost, False, damping, size, 0.0, promised)
+    return state._replace(damping=damping, growth=state.growth * 2), info
+
+
+def held_at_bounds(
+    z: Float[np.ndarray, " param"], slope: Float[np.ndarray, " param"], bounds: Bounds
+) -> Bool[np.ndarray, " param"]:
+    """Return which coordinates sit on a bound with the cost falling outward."""
+    return ((z <= bounds.low) & (slope > 0)) | ((z >= bounds.high) & (slope < 0))

@@ -1,0 +1,175 @@
+"""Identification as a whole.
+
+Hold out, fit, score against the nominal model, fit again on everything.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from s2r_jax.errors import BadValue
+from s2r_jax.identify import errors
+from s2r_jax.identify.config import IdentifyConfig
+from s2r_jax.identify.fit import Callback, Fit, fit
+from s2r_jax.identify.residual import difference, simulate_all
+from s2r_jax.identify.segments import Segments, cut
+from s2r_jax.robot import Robot
+from s2r_jax.sim import world
+from s2r_jax.sim.world import Simulator
+from s2r_jax.types import Command, Trajectory
+
+#: From this many logs on, whole logs are held out; below it, the end of each.
+ENOUGH_LOGS = 5
+
+
+class Replay(NamedTuple):
+    """Windows simulated at one θ, and their errors."""
+
+    segments: Segments
+    simulated: Float[np.ndarray, "segment time sensor"]
+    scores: errors.Scores
+
+
+class Study(NamedTuple):
+    """What identification found, and what it is worth."""
+
+    fit: Fit
+    fitted: Replay
+    fitted_nominal: Replay
+    holdout: Replay | None
+    """Logs that the fit of this replay never saw."""
+    holdout_nominal: Replay | None
+    names: tuple[str, ...]
+    """Of the trajectories that were fitted, and held out, in the order of their windows' `log`."""
+    names_holdout: tuple[str, ...]
+    refitted: bool
+    """Whether the held-out logs were used for the final values after scoring."""
+
+
+def study(
+    robot: Robot,
+    trajectories: Sequence[Trajectory],
+    config: IdentifyConfig,
+    held_out: Sequence[Trajectory] = (),
+    callback: Callback | None = None,
+) -> Study:
+    """Identify the robot's parameters and count the errors on logs that the fit has not seen.
+
+    Args:
+        robot: Its parameters are fitted.
+        trajectories: Logs on the control grid.
+        config: Method, window, hold-out share.
+        held_out: Logs to score only, never fitted; without any, a share of the logs is held out for
+            scoring, and fitted
+            afterwards.
+        callback: See `fit`.
+
+    Raises:
+        BadValue: No logs, or a hold-out that leaves none.
+    """
+    if not trajectories:
+        raise BadValue("logs", "number", 0, "at least one log to fit")
+    _check(config)
+    kept, out = list(trajectories), list(held_out)
+    refit = not out and config.holdout > 0
+    if refit:
+        kept, out = split(trajectories, config.holdout)
+    window = robot.window if config.window is None else config.window
+    simulator = world.make(
+        robot, "mujoco"
+    )  # scores on the reference engine, whatever was differentiated
+    first = windows(simulator, kept, window)
+    result = fit(robot, first, config, callback=callback)
+    nominal = np.array(robot.parameters.nominal)
+    holdout = holdout_nominal = None
+    if out:
+        segments = windows(simulator, out, window)
+        holdout = replay(simulator, result.posterior.value, segments)
+        holdout_nominal = replay(simulator, nominal, segments)
+    names = kept
+    if refit:
+        names = list(trajectories)
+        first = windows(simulator, names, window)
+        seconds = result.seconds
+        result = fit(robot, first, config, start=result.posterior.value, callback=callback)
+        result = result._replace(seconds=result.seconds + seconds)
+    return Study(
+        result,
+        replay(simulator, result.posterior.value, first),
+        replay(simulator, nominal, first),
+        holdout,
+        holdout_nominal,
+        tuple(t.name for t in names),
+        tuple(t.name for t in out),
+        refit,
+    )
+
+
+def windows(simulator: Simulator, trajectories: Sequence[Trajectory], window: float) -> Segments:
+    """Return the windows of `window` seconds (0: whole logs) of trajectories."""
+    return cut(trajectories, round(window / simulator.robot.period), simulator.held)
+
+
+def replay(
+    simulator: Simulator, theta: Float[Array | np.ndarray, " param"], segments: Segments
+) -> Replay:
+    """Simulate the windows at θ in double precision and count the errors."""
+    with jax.enable_x64(True):
+        simulated = simulate_all(simulator, jnp.asarray(theta), segments)
+        error = difference(simulator, simulated, jnp.asarray(segments.measured))
+        simulated, error = np.asarray(simulated), np.asarray(error)
+    return Replay(segments, simulated, errors.score(simulator.robot.signals, error, segments))
+
+
+def split(
+    trajectories: Sequence[Trajectory], share: float
+) -> tuple[list[Trajectory], list[Trajectory]]:
+    """Return the logs to fit and to hold out.
+
+    Whole logs, evenly chosen, or the end of each when there are few.
+    """
+    if len(trajectories) >= ENOUGH_LOGS:
+        count = max(1, round(share * len(trajectories)))
+        spread = {int((i + 0.5) * len(trajectories) / count) for i in range(count)}
+        kept = [t for i, t in enumerate(trajectories) if i not in spread]
+        return kept, [t for i, t in enumerate(trajectories) if i in spread]
+    kept, out = [], []
+    for trajectory in trajectories:
+        rows = len(trajectory.measured)
+        at = math.floor(rows * (1 - share))
+        if at < 2 or rows - at < 2:
+            raise BadValue(
+                trajectory.name,
+                "holdout",
+                share,
+                f"a share that leaves rows on both sides of {rows}",
+            )
+        kept.append(rows_of(trajectory, slice(0, at + 1), ""))
+        out.append(rows_of(trajectory, slice(at, rows), " (end)"))
+    return kept, out
+
+
+def rows_of(trajectory: Trajectory, rows: slice, suffix: str) -> Trajectory:
+    """Return a stretch of a trajectory."""
+    command = Command(*[leaf[rows] for leaf in trajectory.command])
+    rest = (trajectory.measured[rows], trajectory.qpos[rows], trajectory.qvel[rows])
+    return Trajectory(trajectory.name + suffix, command, *rest)
+
+
+def _check(config: IdentifyConfig) -> None:
+    checks = (
+        ("holdout", config.holdout, 0 <= config.holdout < 1, "a share in [0, 1)"),
+        ("iterations", config.iterations, config.iterations > 0, "a positive number"),
+        ("starts", config.starts, config.starts > 0, "a positive number"),
+        ("robust", config.robust, config.robust >= 0, "a number >= 0"),
+        ("window", config.window, config.window is None or config.window >= 0, "seconds >= 0"),
+        ("tolerance", config.tolerance, config.tolerance >= 0, "a number >= 0"),
+    )
+    for field, value, is_good, expected in checks:
+        if not is_good:
+            raise BadValue("identify", field, value, expected)
