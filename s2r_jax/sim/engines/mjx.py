@@ -35,7 +35,7 @@ class MjxEngine:
         self._models: dict[bool, tuple[mjx.Model, mjx.Data]] = {}
 
     def _template(self) -> tuple[mjx.Model, mjx.Data]:
-        """Return the nominal model and a blank data in the current default precision, outside any trace."""
+        """Return the nominal model and blank data in the default precision, outside traces."""
         wide = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
         if wide not in self._models:
             with jax.ensure_compile_time_eval():
