@@ -196,7 +196,7 @@ def channels(robot: Robot) -> dict[str, Channel]:
     for name, (kind, element, attribute, _, size) in signals.names(model).items():
         if kind == "joint":
             joint = by_joint.get(element)
-            is_slide = bool(model.joint(element).type[0] == mujoco.mjtJoint.mjJNT_SLIDE)
+            is_slide = int(model.joint(element).type[0]) == int(mujoco.mjtJoint.mjJNT_SLIDE)
             sign, zero = (joint.sign, joint.offset) if joint else (1.0, 0.0)
             known[name] = Channel(
                 name, size, JOINT_QUANTITIES[attribute, is_slide], joint, sign,

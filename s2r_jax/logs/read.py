@@ -10,9 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from s2r_jax.errors import BadLog, BadValue, MissingFile
-from s2r_jax.logs import arrays, columns, records, tabular
+from s2r_jax.logs import arrays, columns, lerobot, records, rosbag, tabular
+from s2r_jax.logs.align import align
 from s2r_jax.logs.columns import LogMap
 from s2r_jax.logs.convert import convert, own_map
+from s2r_jax.logs.mcap_files import read_mcap
 from s2r_jax.logs.table import Reader, Request, Table
 from s2r_jax.robot import Robot
 from s2r_jax.types import Log
@@ -23,6 +25,12 @@ READERS: dict[str, Reader] = {
     ".parquet": tabular.read_parquet,
     ".npz": arrays.read_npz,
     ".json": records.read_json,
+    ".mcap": read_mcap,
+}
+#: File that marks a folder -> (what the folder is, reader).
+FOLDERS: dict[str, tuple[str, Reader]] = {
+    rosbag.METADATA: ("rosbag2", rosbag.read_rosbag),
+    str(lerobot.INFO): ("LeRobot", lerobot.read_lerobot),
 }
 
 
@@ -48,13 +56,14 @@ def read(path: str | Path, robot: Robot, start: float = 0.0, stop: float = math.
         raise BadValue(str(path), "start", start, f"a time before stop ({stop:g} s)")
     reader = _reader(path)
     mapped = columns.parse(robot) if robot.logs else None
-    request = Request(mapped.wanted if mapped else frozenset(), start, stop)
+    wanted, time = (mapped.wanted, mapped.time) if mapped else (frozenset(), ())
+    request = Request(wanted, time, start, stop)
     found: list[Log] = []
     for table, first in _joined(reader(path, request), mapped, request):
         used = own_map(table, robot) if table.is_own else mapped
         if used is None:
             used = columns.parse(robot)  # says what is missing
-        found += convert(table, used, request, first)
+        found += convert(align(table, used), used, request, first)
     if not found:
         raise BadLog(str(path), "", "holds no recording: the file is empty")
     return found
@@ -79,6 +88,12 @@ def read_all(
 def _reader(path: Path) -> Reader:
     if not path.exists():
         raise MissingFile(path, "log")
+    if path.is_dir():
+        for marker, (_, reader) in FOLDERS.items():
+            if (path / marker).is_file():
+                return reader
+        known = " or ".join(f"{marker} ({what})" for marker, (what, _) in FOLDERS.items())
+        raise BadLog(str(path), "", f"a folder of logs must hold {known}")
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         raise BadValue(str(path), "ending", path.suffix, f"one of {', '.join(READERS)}")
@@ -149,4 +164,4 @@ def _concatenated(joint: _Joint) -> tuple[Table, float]:
             entries[name] = np.concatenate([table.entries[name] for table in joint.tables])
         if not any(len(values) for values in first.entries.values()):
             first = first._replace(row=rest[0].row)
-    return first._replace(entries={**first.constants, **entries}), joint.first
+    return first._replace(entries=entries), joint.first

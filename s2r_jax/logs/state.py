@@ -56,7 +56,7 @@ def estimate(
     for j in range(model.njnt):
         name = model.joint(j).name
         adr, dof = int(model.jnt_qposadr[j]), int(model.jnt_dofadr[j])
-        if model.jnt_type[j] >= mujoco.mjtJoint.mjJNT_SLIDE:
+        if int(model.jnt_type[j]) >= int(mujoco.mjtJoint.mjJNT_SLIDE):
             position = corrected.get(f"joint/{name}/position")
             velocity = corrected.get(f"joint/{name}/velocity")
             if position is not None:
@@ -65,7 +65,7 @@ def estimate(
                 qvel[:, dof], _ = smooth(velocity, robot.period, smoothing)
             if position is None:
                 unmeasured.append(name)
-        elif model.jnt_type[j] == mujoco.mjtJoint.mjJNT_FREE:
+        elif int(model.jnt_type[j]) == int(mujoco.mjtJoint.mjJNT_FREE):
             body = f"body/{model.body(model.jnt_bodyid[j]).name}"
             missing = _free(corrected, body, qpos[:, adr : adr + 7], qvel[:, dof : dof + 6],
                             robot.period, smoothing)  # fmt: skip

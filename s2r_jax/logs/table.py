@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,8 +31,6 @@ class Table(NamedTuple):
     """Every column of the file, read or not, for messages."""
     clocks: Mapping[str, np.ndarray] | None = None
     """Column -> arrival times of its messages [s], where columns do not share their rows."""
-    constants: Mapping[str, np.ndarray] = MappingProxyType({})
-    """Entries that are the same in all pieces, where the reader knows."""
     row: int = 0
     """Number of the first row in the file, for messages."""
     is_own: bool = False
@@ -46,6 +43,8 @@ class Request(NamedTuple):
     """What is wanted of a file; a reader may return more."""
 
     columns: frozenset[str]
+    time: tuple[str, ...]
+    """Alternatives for the column of time."""
     start: float
     """Seconds after the first row."""
     stop: float
