@@ -13,6 +13,13 @@ from s2r_jax.validate.sweep import Sweep
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+#: Legends stand where they hide no data.
+BELOW: dict[str, Any] = {
+    "frameon": False,
+    "loc": "upper center",
+    "bbox_to_anchor": (0.5, -0.15),
+    "ncols": 2,
+}
 SUCCESS, FAILURE, NEUTRAL = "#2a7f9e", "#c8442b", "#5b6770"
 
 
@@ -23,7 +30,7 @@ def figure(sweep: Sweep, parameters: ParameterSet, config: ValidateConfig) -> "F
     """
     from matplotlib.figure import Figure
 
-    picture = Figure(figsize=(10, 4.2), layout="constrained")
+    picture = Figure(figsize=(10, 4.6), layout="constrained")
     left, right = picture.subplots(1, 2)
     _returns(left, sweep, config)
     _map(right, sweep, parameters)
@@ -48,7 +55,7 @@ def _returns(axes: Any, sweep: Sweep, config: ValidateConfig) -> None:
     axes.axvline(average, color=NEUTRAL, label=f"mean {average:.3g}")
     label = f"mean of the worst {config.tail:.0%} {worst:.3g}"
     axes.axvline(worst, color=FAILURE, linestyle="--", label=label)
-    axes.legend(frameon=False)
+    axes.legend(**BELOW)
 
 
 def _map(axes: Any, sweep: Sweep, parameters: ParameterSet) -> None:
@@ -72,4 +79,4 @@ def _map(axes: Any, sweep: Sweep, parameters: ParameterSet) -> None:
     labels = [f"{parameters.names[i]} [{parameters.units[i] or '1'}]" for i in (first, second)]
     axes.set(xlabel=labels[0], ylabel=labels[1])
     axes.set_title(rate, loc="left")
-    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    axes.legend(**BELOW)
