@@ -85,11 +85,14 @@ def worst_interval(
 
 
 def paired(
-    first: Float[np.ndarray, " n"], second: Float[np.ndarray, " n"], confidence: float = 0.95
+    first: Float[np.ndarray, " n"], second: Float[np.ndarray, " m"], confidence: float = 0.95
 ) -> Interval:
     """Return the mean of first - second, of two policies on the same worlds and seeds.
 
     What the worlds have in common cancels, so far fewer are needed than for two separate means.
+
+    Raises:
+        BadValue: n is not m, or a sample is not finite.
     """
     if first.shape != second.shape:
         expected = f"as many as of the first, {len(first)}"

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt
 
 from s2r_jax.errors import BadValue
 from s2r_jax.randomize.distribution import Distribution, sample
@@ -95,7 +95,7 @@ def outcome(played: Episode) -> Outcome:
 @functools.lru_cache(maxsize=4)
 def _program(environment: Environment, act: Act) -> Callable[..., Outcome]:
     def one(
-        key: PRNGKeyArray, number: Int[Array, ""], distribution: Distribution, policy: Any
+        key: PRNGKeyArray, number: UInt[Array, ""], distribution: Distribution, policy: Any
     ) -> Outcome:
         key_theta, key_episode = jax.random.split(jax.random.fold_in(key, number))
         world = environment.simulator.world(sample(key_theta, distribution))

@@ -101,6 +101,7 @@ def test_what_comes_after_the_end_of_an_episode_does_not_count():
 
 @pytest.mark.parametrize("field", ["worlds", "batch"])
 def test_no_worlds_are_refused(field):
+    nominal = d.nominal(environment().simulator.parameters)
     with pytest.raises(BadValue) as error:
-        sweep(environment(), 0.0, None, ValidateConfig(**{field: 0}), act=push)
+        sweep(environment(), 0.0, nominal, ValidateConfig(**{field: 0}), act=push)
     assert str(error.value) == f"validation: {field} is 0, expected a whole number >= 1"
