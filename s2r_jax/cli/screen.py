@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -18,6 +18,7 @@ from s2r_jax.cli.run_folder import plain
 console = Console(stderr=True)
 
 
+@runtime_checkable
 class Advance(Protocol):
     """Moves a progress bar to `done` of its total, with a short text beside it."""
 

@@ -3,7 +3,7 @@
 Pure functions of one world over a slim state. A batch is `jax.vmap` of them.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Float
 
@@ -44,6 +44,7 @@ class Drive(NamedTuple):
     """Added to the dofs' own [N m s/rad, N s/m]; integrated implicitly by the engine."""
 
 
+@runtime_checkable
 class Engine(Protocol):
     """One physics engine for one model and parameter set.
 

@@ -1,0 +1,85 @@
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from s2r_jax.motors import MOTOR_FIELDS
+from s2r_jax.sim import motor
+from s2r_jax.types import Command
+
+
+def table(**values):
+    fields = {**MOTOR_FIELDS, **values}
+    return motor.Motor(*[jnp.array([fields[name]]) for name in motor.Motor._fields])
+
+
+def command(target=0.0, torque=0.0, kp=0.0, kd=0.0, enabled=1.0):
+    return Command(*[jnp.array([v]) for v in (target, torque, kp, kd, enabled)], jnp.array(jnp.nan))
+
+
+def drive(kind, m, c, angle=0.0, speed=0.0, voltage=24.0):
+    return motor.drive(kind, m, c, jnp.array([angle]), jnp.array([speed]), jnp.array(voltage))
+
+
+def test_pd_law():
+    out = drive(
+        "pd", table(), command(target=1.0, torque=0.5, kp=20.0, kd=2.0), angle=0.25, speed=3.0
+    )
+    assert float(out.torque[0]) == pytest.approx(20 * 0.75 - 2 * 3 + 0.5)
+
+
+def test_pd_torque_stays_inside_the_torque_speed_curve():
+    m = table(torque_constant=0.5, resistance=2.0, torque_limit=5.0)
+    speeds = np.linspace(-60, 60, 25)
+    for speed in speeds:
+        asked = float(drive("pd", m, command(target=9.0, kp=100.0), speed=speed).torque[0])
+        most = 0.5 * (24.0 - 0.5 * speed) / 2.0  # full voltage against the back-EMF
+        assert asked == pytest.approx(min(5.0, most), abs=1e-5)
+
+
+def test_dc_servo_torque_is_voltage_minus_back_emf_over_resistance():
+    m = table(torque_constant=0.4, resistance=4.0, duty_gain=0.003)
+    out = drive("dc_servo", m, command(target=0.5, kp=200.0), angle=0.1, speed=2.0, voltage=7.4)
+    duty = 0.003 * 200 * 0.4
+    torque = 0.4 * (7.4 * duty - 0.4 * 2.0) / 4.0
+    assert float(out.duty[0]) == pytest.approx(duty)
+    assert float(out.torque[0] - out.damping[0] * 2.0) == pytest.approx(torque, rel=1e-5)
+
+
+def test_dc_servo_saturates_at_full_duty_and_is_free_with_torque_off():
+    m = table(torque_constant=0.4, resistance=4.0, duty_gain=0.003)
+    full = drive("dc_servo", m, command(target=9.0, kp=400.0), voltage=7.0)
+    off = drive("dc_servo", m, command(target=9.0, kp=400.0, enabled=0.0), speed=3.0, voltage=7.0)
+    assert float(full.torque[0]) == pytest.approx(0.4 * 7.0 / 4.0)
+    assert_allclose([off.torque[0], off.damping[0], off.current[0]], 0.0)
+
+
+@pytest.mark.parametrize("kind", ["torque", "pd", "dc_servo"])
+def test_strength_scales_the_torque(kind):
+    weak, full = table(strength=0.5), table()
+    weak, full = (m._replace(torque_constant=jnp.array([0.3]), duty_gain=jnp.array([0.003]))
+                  for m in (weak, full))  # fmt: skip
+    c = command(target=0.4, kp=3.0)
+    ratio = drive(kind, weak, c).torque / drive(kind, full, c).torque
+    assert float(ratio[0]) == pytest.approx(0.5)
+
+
+def test_stall_current_is_torque_over_torque_constant():
+    # At rest all power heats the winding: P = i² R, drawn at the supply's voltage.
+    m = table(torque_constant=0.5, resistance=2.0)
+    out = drive("torque", m, command(target=1.5), voltage=24.0)
+    assert float(out.current[0]) == pytest.approx((1.5 / 0.5) ** 2 * 2.0 / 24.0)
+
+
+def test_friction_terms():
+    m = table(friction=0.1, stribeck=0.2, stribeck_speed=0.5, load_friction=0.3)
+    got = motor.friction(m, jnp.array([0.5]), jnp.array([-2.0]))
+    assert float(got[0]) == pytest.approx(0.1 + 0.2 * np.exp(-1) + 0.3 * 2.0)
+
+
+def test_lag_reaches_63_percent_after_its_time_constant():
+    m, torque = table(lag=0.05), jnp.array([0.0])
+    for _ in range(50):
+        torque = motor.follow(m, jnp.array([1.0]), torque, 0.001)
+    assert float(torque[0]) == pytest.approx(1 - np.exp(-1), rel=1e-5)
+    assert float(motor.follow(table(), jnp.array([1.0]), torque, 0.001)[0]) == 1.0
