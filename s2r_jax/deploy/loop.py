@@ -8,7 +8,7 @@ policy, a silent machine or an exception ends the run in damping.
 import math
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -24,6 +24,7 @@ from s2r_jax.errors import BadValue
 from s2r_jax.types import Command
 
 
+@runtime_checkable
 class Report(Protocol):
     """What the loop reads of a report; `hardware.driver.Reading` is one."""
 
@@ -53,6 +54,7 @@ class Report(Protocol):
         ...
 
 
+@runtime_checkable
 class Robot(Protocol):
     """What the loop asks of a driver; every `hardware.driver.Driver` gives it."""
 

@@ -131,25 +131,30 @@ def limit(
     fastest, strongest = contract.columns["velocity"], contract.columns["torque"]
     is_angle, is_effort = contract.is_target["angle"], contract.is_target["effort"]
 
-    speed = np.clip((asked - memory.target) / contract.period, -fastest, fastest)
+    speed = _clip((asked - memory.target) / contract.period, -fastest, fastest)
     if contract.limits.acceleration is not None:
         change = contract.limits.acceleration * contract.period
-        speed = np.clip(speed, memory.speed - change, memory.speed + change)
+        speed = _clip(speed, memory.speed - change, memory.speed + change)
     angle = memory.target + speed * contract.period
-    effort = np.clip(asked, -strongest, strongest)
-    rate = np.clip(asked, -fastest, fastest)
+    effort = _clip(asked, -strongest, strongest)
+    rate = _clip(asked, -fastest, fastest)
     within = np.where(is_angle, angle, np.where(is_effort, effort, rate))
     target: Any = _within_torque(
-        contract, np.clip(within, low, high), np.asarray(command.kp), sensors
+        contract, _clip(within, low, high), np.asarray(command.kp), sensors
     )
-    torque: Any = np.clip(np.asarray(command.torque, dtype=float), -strongest, strongest)
+    torque: Any = _clip(np.asarray(command.torque, dtype=float), -strongest, strongest)
 
-    # Half a unit in the last place of single precision is rounding, not a limit at work.
-    is_moved = ~np.isclose(target, asked, rtol=1e-7, atol=1e-9) | (torque != command.torque)
+    # The rate and back rounds by a few units in the last place; that is no limit at work.
+    is_moved = (abs(target - asked) > 1e-9 * (1 + abs(asked))) | (torque != command.torque)
     limited = command._replace(target=target, torque=torque)
     reasons = _not_finite(contract, limited)
     moved = np.where(is_angle, (target - memory.target) / contract.period, 0.0)
     return limited, Status(reasons, is_moved), Memory(np.where(is_angle, target, 0.0), moved)
+
+
+def _clip(value: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Clip finite values; a third of the time of `np.clip` for a handful of joints."""
+    return np.minimum(np.maximum(value, low), high)
 
 
 def _not_finite(contract: Contract, command: Command) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ A driver speaks the machine's own coordinates and the order of the robot's contr
 filters nor interprets. One class a protocol; the loop knows none by name.
 """
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -27,6 +27,7 @@ class Reading(NamedTuple):
     """Of the motors [°C]; NaN where it is not measured."""
 
 
+@runtime_checkable
 class Driver(Protocol):
     """A connection to one machine. Calls come from one thread."""
 

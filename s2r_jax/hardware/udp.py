@@ -70,8 +70,11 @@ class UdpDriver:
         """
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.connect(self.address)
-        hello = self._packet(Kind.HELLO, 0)
-        self._ask(hello, lambda packet: True)
+        try:
+            self._ask(self._packet(Kind.HELLO, 0), lambda packet: True)
+        except MissingFile:
+            self.close()
+            raise
 
     def reset(
         self,
