@@ -1,7 +1,7 @@
 """Domain-adversarial training: the encoder makes features that do the task and hide the domain.
 
-Departures from the paper that made it work here: the discriminator has an optimiser of its own, with
-a faster rate and less momentum, and nothing is normalised over a batch.
+Departures from the paper that made it work here: the discriminator has an optimiser of its own
+with a faster rate and less momentum, and nothing is normalised over a batch.
 Source: Ganin et al., arXiv:1505.07818.
 """
 
