@@ -19,20 +19,26 @@ from s2r_jax.types import Log
 UNIT_TOLERANCE = 1e-2
 
 
-def convert(table: Table, mapped: LogMap, request: Request, first: float) -> list[Log]:
+def convert(
+    table: Table, mapped: LogMap, request: Request, extent: tuple[float, float]
+) -> list[Log]:
     """Return the recordings of a table as logs.
 
     Args:
         table: What the file holds.
         mapped: The column map.
         request: The time window.
-        first: Time of the file's first row [s], which may lie before the table's; NaN if unknown.
+        extent: Times of the recording's first and last row [s], of which the table may hold but a
+            window; NaN if unknown.
 
     Raises:
         BadLog: Content that cannot be used.
     """
     time_name, time = _time(table, mapped)
     rows = len(time) if time is not None else _rows(table, mapped)
+    first, last = extent
+    if rows < 2 and last > first and not mapped.split:
+        raise _too_short(table.name, rows, request, last - first)
     found: dict[str, np.ndarray] = {}
     kinds: dict[str, tuple[Channel, str]] = {}
     for column in mapped.columns:
@@ -63,9 +69,7 @@ def convert(table: Table, mapped: LogMap, request: Request, first: float) -> lis
         keep = slice(None) if table.is_cut else keep
         parts = {channel: values[low:high][keep] for channel, values in found.items()}
         if len(clock[keep]) < 2:
-            have = f"{len(clock[keep])} rows from {request.start:g} s to {request.stop:g} s"
-            length = f"the recording lasts {late[-1]:g} s"
-            raise BadLog(name, "", f"{have}, expected at least 2; {length}")
+            raise _too_short(name, len(clock[keep]), request, late[-1])
         logs.append(Log(name, clock[keep], parts))
     return logs
 
@@ -289,6 +293,11 @@ def _check_values(
             raise BadLog(
                 file, source, f"row {first + bad[0]} is {values[bad[0]]:g}, expected 0 to 1"
             )
+
+
+def _too_short(name: str, rows: int, request: Request, length: float) -> BadLog:
+    have = f"{rows} rows from {request.start:g} s to {request.stop:g} s"
+    return BadLog(name, "", f"{have}, expected at least 2; the recording lasts {length:g} s")
 
 
 def _missing(table: Table, names: Sequence[str]) -> BadLog:

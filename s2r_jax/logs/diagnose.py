@@ -17,6 +17,8 @@ from s2r_jax.types import Log
 WIDEST_ANGLE = 50.0
 #: Two series this similar measure the same thing, so their ratio is a unit.
 SAME = 0.9
+#: Two series at least this similar have to do with each other.
+FAIR = 0.5
 #: Ratios outside of this are no calibration error. Degrees for radians give 57 or 1/57.
 RATIOS = (0.5, 2.0)
 #: Longest lag searched; beyond, a robot cannot be controlled [s].
@@ -95,7 +97,7 @@ def lag(
     """Return by how much one series follows another [s], and their correlation there.
 
     The peak of the normalised cross-correlation, refined by a parabola. NaN where either series
-    never changes.
+    never changes, or no peak lies within the longest lag.
 
     Args:
         earlier: The cause; no NaN.
@@ -113,13 +115,15 @@ def lag(
         scores.append(float(np.corrcoef(a, b)[0, 1]) if is_moving else np.nan)
     if not np.isfinite(scores).all():
         return np.nan, np.nan
-    sign = 1.0 if max(scores) >= -min(scores) else -1.0
+    # A reversed sign is the explanation only where none without it is good.
+    sign = 1.0 if max(scores) >= min(FAIR, -min(scores)) else -1.0
     peak = int(np.argmax(sign * np.array(scores)))
+    if peak == reach:
+        return np.nan, np.nan
     at = float(peak)
-    if 0 < peak < reach:
+    if peak:
         left, middle, right = scores[peak - 1 : peak + 2]
-        bend = left - 2 * middle + right
-        at += 0.5 * (left - right) / bend if bend else 0.0
+        at += 0.5 * (left - right) / (left - 2 * middle + right)
     return at * period, scores[peak]
 
 
@@ -131,7 +135,9 @@ def _lags(even: Log, robot: Robot) -> list[Lag]:
         is_angle = robot.motors.kind in ("pd", "dc_servo")
         measured = f"joint/{joint.name}/position" if is_angle else f"motor/{actuator}/torque"
         if command in even.channels and measured in even.channels:
-            seconds, score = lag(even.channels[command], even.channels[measured], robot.period)
+            enabled = even.channels.get(f"command/{actuator}/enabled", np.ones(len(even.time)))
+            moved = np.where(enabled > 0, even.channels[measured], np.nan)
+            seconds, score = lag(even.channels[command], moved, robot.period)
             if np.isfinite(score):
                 found.append(Lag(command, measured, seconds, score))
     return found

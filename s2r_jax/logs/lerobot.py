@@ -1,6 +1,7 @@
 """LeRobot v3 folders: `meta/info.json` and `data/chunk-*/file-*.parquet`.
 
-One trajectory an episode. LeRobot speaks degrees or percent of its calibrated range, never radians: give each column its unit.
+One trajectory an episode. LeRobot speaks degrees or percent of its calibrated range, never radians:
+give each column its unit.
 Source: the dataset format v3.0 of huggingface/lerobot.
 """
 

@@ -84,20 +84,24 @@ def mcap_messages(path: Path) -> Iterator[Message]:
 def ros_decoder(name: str, encoding: str, definition: bytes) -> Callable[[bytes], Any]:
     """Return the decoder of a ROS 2 message type.
 
-    Raises:
-        Unsupported: The optional package is not installed.
-        ValueError: A definition in a language that is not read.
+    It is built when first called, so that a topic which nobody wants cannot be in the way. The call
+    raises Unsupported without the optional package, ValueError for a foreign kind of definition.
     """
-    try:
-        from mcap.records import Schema
-        from mcap_ros2.decoder import DecoderFactory
-    except ImportError:
-        raise missing("ROS 2 messages", "mcap-ros2-support") from None
-    schema = Schema(id=1, name=name, encoding=encoding, data=definition)
-    decoder = DecoderFactory().decoder_for("cdr", schema)
-    if decoder is None:
-        raise ValueError(f"a '{encoding}' definition; 'ros2msg' is read")
-    return decoder
+
+    @functools.cache
+    def built() -> Callable[[bytes], Any]:
+        try:
+            from mcap.records import Schema
+            from mcap_ros2.decoder import DecoderFactory
+        except ImportError:
+            raise missing("ROS 2 messages", "mcap-ros2-support") from None
+        schema = Schema(id=1, name=name, encoding=encoding, data=definition)
+        decoder = DecoderFactory().decoder_for("cdr", schema)
+        if decoder is None:
+            raise ValueError(f"its definition is '{encoding}'; 'ros2msg' is read")
+        return decoder
+
+    return lambda data: built()(data)
 
 
 def missing(what: str, package: str) -> Unsupported:

@@ -12,12 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from s2r_jax.errors import BadLog
+from s2r_jax.errors import BadLog, S2RError
 from s2r_jax.logs.table import Request, Table, flatten, stack
 
 #: Messages of other topics that close before or after a window are kept too, for values that hold
 #: and for interpolation: slower topics than 1 Hz say nothing of a motion [s].
 MARGIN = 1.0
+
+#: Column of every topic: when the recorder received the message [s].
+LOG_TIME = "log_time"
 
 
 class Message(NamedTuple):
@@ -41,9 +44,15 @@ def table_of(messages: Iterable[Message], file: str, request: Request) -> Table:
     first: int | None = None
     for message in messages:
         topic = message.topic
+        is_wanted = any(name.startswith(f"{topic}.") for name in request.columns)
         if topic not in fields:
-            fields[topic] = _fields(message, file, 0)
-        if not any(name.startswith(f"{topic}.") for name in request.columns):
+            try:
+                fields[topic] = _fields(message, file, 0)
+            except S2RError:
+                if is_wanted:
+                    raise
+                fields[topic] = {LOG_TIME: message.log_time}  # an image, a map: nobody asked
+        if not is_wanted:
             continue
         is_base = any(name.startswith(f"{topic}.") for name in request.time)
         if is_base and first is None:
@@ -73,7 +82,7 @@ def table_of(messages: Iterable[Message], file: str, request: Request) -> Table:
 def _fields(message: Message, file: str, row: int) -> dict[str, Any]:
     try:
         decoded = message.decode()
-    except BadLog:
+    except S2RError:
         raise
     except Exception as error:  # whatever a decoder trips over is a damaged message
         problem = f"message {row} cannot be decoded: {type(error).__name__}: {error}"
@@ -81,7 +90,7 @@ def _fields(message: Message, file: str, row: int) -> dict[str, Any]:
     plain = _plain(decoded)
     if not isinstance(plain, Mapping):
         plain = {"value": plain}
-    return {"log_time": message.log_time * 1e-9, **flatten(plain)}
+    return {LOG_TIME: message.log_time * 1e-9, **flatten(plain)}
 
 
 def _plain(value: Any) -> Any:

@@ -59,11 +59,11 @@ def read(path: str | Path, robot: Robot, start: float = 0.0, stop: float = math.
     wanted, time = (mapped.wanted, mapped.time) if mapped else (frozenset(), ())
     request = Request(wanted, time, start, stop)
     found: list[Log] = []
-    for table, first in _joined(reader(path, request), mapped, request):
+    for table, extent in _joined(reader(path, request), mapped, request):
         used = own_map(table, robot) if table.is_own else mapped
         if used is None:
             used = columns.parse(robot)  # says what is missing
-        found += convert(align(table, used), used, request, first)
+        found += convert(align(table, used), used, request, extent)
     if not found:
         raise BadLog(str(path), "", "holds no recording: the file is empty")
     return found
@@ -105,12 +105,14 @@ class _Joint(NamedTuple):
 
     tables: list[Table]
     first: float
-    """Time of the first row [s]; NaN where there is no time column."""
+    """Time of the first row of the recording [s]; NaN where there is no time column."""
+    last: float
+    """Of the last row that was looked at [s]."""
 
 
 def _joined(
     pieces: Iterable[Table], mapped: LogMap | None, request: Request
-) -> Iterator[tuple[Table, float]]:
+) -> Iterator[tuple[Table, tuple[float, float]]]:
     """Join consecutive pieces of one name, keeping only rows within the window."""
     current: _Joint | None = None
     row = 0
@@ -119,9 +121,11 @@ def _joined(
             yield _concatenated(current)
             current, row = None, 0
         time = _time(piece, mapped)
+        has_time = time is not None and len(time) > 0
         if current is None:
-            current = _Joint([], float(time[0]) if time is not None and len(time) else math.nan)
+            current = _Joint([], float(time[0]) if has_time else math.nan, math.nan)
         if time is not None and not piece.is_cut:
+            current = current._replace(last=float(time[-1]) if has_time else current.last)
             late = time - current.first
             # Written so that a NaN stays in, for the check that names its row.
             keep = ~((late < request.start) | (late >= request.stop))
@@ -155,7 +159,7 @@ def _time(piece: Table, mapped: LogMap | None) -> np.ndarray | None:
     return None
 
 
-def _concatenated(joint: _Joint) -> tuple[Table, float]:
+def _concatenated(joint: _Joint) -> tuple[Table, tuple[float, float]]:
     # The first piece stays even when it lies before the window: it says which columns there are.
     first, rest = joint.tables[0], joint.tables[1:]
     entries = dict(first.entries)
@@ -164,4 +168,4 @@ def _concatenated(joint: _Joint) -> tuple[Table, float]:
             entries[name] = np.concatenate([table.entries[name] for table in joint.tables])
         if not any(len(values) for values in first.entries.values()):
             first = first._replace(row=rest[0].row)
-    return first._replace(entries=entries), joint.first
+    return first._replace(entries=entries), (joint.first, joint.last)

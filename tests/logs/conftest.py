@@ -32,7 +32,7 @@ def make_robot(tmp_path: Path) -> Maker:
             entry["motors"] = motors
         if columns is not None:
             entry["logs"] = {"time": {"column": "time"}, **(logs or {}), "columns": columns}
-        (folder / "robot.yaml").write_text(yaml.safe_dump(entry | document))
+        (folder / "robot.yaml").write_text(yaml.safe_dump(entry | document, sort_keys=False))
         return robot.load(folder)
 
     return make

@@ -73,7 +73,7 @@ def test_pieces_of_a_large_file_join_to_the_whole(make_robot: Maker, tmp_path: P
     rows = 200_000  # more than a batch of Parquet holds
     time = np.arange(rows) * 0.001
     columns = {"time": time, "angle": np.sin(time), "tau": time, "on": time < 5}
-    path = write(tmp_path / "a.parquet", columns)
+    path = tmp_path / "a.parquet"
     pa.parquet.write_table(pa.table(columns), path, row_group_size=50_000)
     (log,) = read(path, servo)
     assert_array_equal(log.time, time)

@@ -69,5 +69,5 @@ def test_quaternion_takes_the_shorter_way_and_stays_unit():
 
 
 def test_bad_period_is_refused():
-    with pytest.raises(BadValue, match="a: period is 0.0, expected a positive number of seconds"):
+    with pytest.raises(BadValue, match=r"a: period is 0\.0, expected a positive number of seconds"):
         resample(Log("a", np.array([0.0, 1.0]), {}), 0.0)
