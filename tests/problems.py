@@ -25,6 +25,7 @@ PENDULUM = """
 # Six joints with friction loss and limits: 18 unknowns (damping, armature, frictionloss).
 ARM = """
 <mujoco model="arm">
+  <compiler angle="radian"/>
   <option timestep="0.002" integrator="implicitfast"/>
   <default>
     <joint damping="0.4" armature="0.05" frictionloss="0.3" range="-2.5 2.5"/>
@@ -75,6 +76,7 @@ ARM = """
 # Two links leaning into their limits, one of them soft with a margin; a ball joint beyond its cone.
 LIMITS = """
 <mujoco model="limits">
+  <compiler angle="radian"/>
   <option timestep="0.002"/>
   <default><geom contype="0" conaffinity="0" density="1000"/></default>
   <worldbody>
@@ -194,16 +196,16 @@ TENDON = """
 _BOX = """
 <mujoco model="tossed box">
   <option timestep="0.002" cone="{cone}" impratio="{impratio}"/>
-  <default><geom friction="0.4 0.005 0.0001" solref="0.08 1"/></default>
+  <default><geom friction="0.15 0.005 0.0001" solref="0.08 1"/></default>
   <worldbody>
-    <geom name="floor" type="plane" size="5 5 1"/>
-    <body name="box" pos="0 0 0.1">
+    <geom name="floor" type="plane" size="5 5 1" friction="0.2 0.005 0.0001"/>
+    <body name="box" pos="0 0 0.05">
       <freejoint name="box"/>
-      <geom name="box" type="box" size="0.1 0.08 0.1" mass="1"/>
-      <site name="handle" pos="0.1 0.02 -0.05"/>
+      <geom name="box" type="box" size="0.1 0.08 0.05" mass="1"/>
+      <site name="handle" pos="0.02 0.02 -0.03"/>
     </body>
   </worldbody>
-  <actuator><motor site="handle" gear="1 0.5 0 0 0 0"/></actuator>
+  <actuator><motor site="handle" gear="1 0.5 -10 0 0 0"/></actuator>
   <keyframe>
     <key name="start" qpos="0 0 {z} 1 0 0 0.05" qvel="1.5 0.4 0 0 0 1" ctrl="1"/>
   </keyframe>
@@ -221,11 +223,11 @@ _SPHERE = """
     <geom name="floor" type="plane" size="5 5 1"/>
     <body name="ball" pos="0 0 0.1">
       <freejoint name="ball"/>
-      <geom name="ball" type="sphere" size="0.1" mass="0.5"/>
+      <geom name="ball" type="sphere" size="0.1" mass="0.5" friction="0.5 0.015 0.008"/>
       <site name="centre"/>
     </body>
   </worldbody>
-  <actuator><motor site="centre" gear="1 0 0 0 0 0"/></actuator>
+  <actuator><motor site="centre" gear="0 0 0 0 0.02 0"/></actuator>
   <keyframe>
     <key name="start" qpos="0 0 {z} 1 0 0 0" qvel="1 0.3 0 -2 8 1" ctrl="0.5"/>
   </keyframe>
@@ -243,7 +245,8 @@ CAPSULE_SLOPE = """
     <geom name="slope" type="plane" size="5 5 1" euler="0 25 0"/>
     <body name="capsule" pos="0 0 0.06" euler="0 25 0">
       <freejoint name="capsule"/>
-      <geom name="capsule" type="capsule" size="0.05 0.1" euler="90 0 20" mass="0.5"/>
+      <geom name="capsule" type="capsule" size="0.05 0.1" euler="0 90 0" mass="0.5"
+        friction="0.15 0.008 0.0001"/>
       <site name="centre"/>
     </body>
   </worldbody>
@@ -264,11 +267,12 @@ LEGGED = """
     <geom type="capsule" size="0.02" density="800" contype="0" conaffinity="0"/>
     <position kp="60" kv="2"/>
     <default class="foot">
-      <geom type="sphere" size="0.03" contype="1" conaffinity="1" friction="0.8 0.005 0.0001"/>
+      <geom type="sphere" size="0.03" contype="1" conaffinity="1" friction="0.7 0.005 0.0001"/>
     </default>
   </default>
   <worldbody>
-    <geom name="floor" type="plane" size="5 5 1" contype="1" conaffinity="1"/>
+    <geom name="floor" type="plane" size="5 5 1" contype="1" conaffinity="1"
+      friction="0.8 0.005 0.0001"/>
     <body name="trunk" pos="0 0 0.42">
       <freejoint name="root"/>
       <geom type="box" size="0.15 0.12 0.04"/>

@@ -1,22 +1,24 @@
-"""`mjx.step` and `mjx.forward` with derivatives: of every constraint, in forward and in reverse mode.
+"""`mjx.step` and `mjx.forward` with derivatives, through every constraint and in both modes.
 
-`step` and `forward` take the place of MJX's functions of the same name (its JAX implementation): same arguments, same
-values. Differences are only in what derivatives see:
+`step` and `forward` take the place of MJX's functions of the same name (its JAX implementation):
+same arguments, same values. Differences are only in what derivatives see:
 
 - The constraint solver is differentiated at its solution (`solution.py`), not through its loop.
-- A rotation is integrated by a formula that is smooth at rest. MJX treats angular velocities below 1e-8 rad/s as no
-  motion at all, so that its derivative with respect to the angular velocity of a resting body is 0 instead of dt.
+- A rotation is integrated by a formula that is smooth at rest. MJX treats angular velocities below
+  1e-8 rad/s as no motion at all, so that its derivative with respect to the angular velocity of a
+  resting body is 0 instead of dt.
 - Likewise the restoring torque of a ball or free joint's spring at its reference orientation.
-- Rows of inactive equality constraints are built as if active and zeroed afterwards: MJX zeroes their `solref` first, and
-  1 / 0 in a branch not taken makes the reverse mode NaN.
+- Constraint rows avoid two sources of NaN in reverse mode (`rows.py`).
 - Acceleration sensors are filled also in models without constraints.
-- Every leaf keeps the dtype of the input, so that `jax.lax.scan` takes the result of `mjx.put_data` as its carry.
+- Every leaf keeps the dtype of the input, so that `jax.lax.scan` takes the result of `mjx.put_data`
+  as its carry.
 
-The derivative is the derivative of this discrete step. It is exact for the map from state, controls and model to the next
-state, which is what central differences see. It is not the derivative of the continuous-time motion: a contact that opens
-or closes within the step, or that begins or ceases to slide, makes the map kinked or (for the first step of a contact with
-a velocity towards it) discontinuous, and there a derivative of one side is returned. A gradient of a long rollout with hard
-contact depends on the time step; shorten the horizon, or soften `solref`.
+The derivative is the derivative of this discrete step. It is exact for the map from state, controls
+and model to the next state, which is what central differences see. It is not the derivative of the
+continuous-time motion: a contact that opens or closes within the step, or that begins or ceases to
+slide, makes the map kinked or (for the first step of a contact with a velocity towards it)
+discontinuous, and there a derivative of one side is returned. A gradient of a long rollout with
+hard contact depends on the time step; shorten the horizon, or soften `solref`.
 """
 
 import importlib.metadata
@@ -27,13 +29,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from mujoco import mjx
-from mujoco.mjx._src.forward import _advance as advance
-from mujoco.mjx._src.types import DataJAX, DisableBit, EqType, IntegratorType, JointType, ModelJAX
+from mujoco.mjx._src import forward as mjx_forward
+from mujoco.mjx._src.types import DataJAX, DisableBit, IntegratorType, JointType, ModelJAX
 
 from s2r_jax.errors import BadModel, Unsupported
-from s2r_jax.sim import solution
+from s2r_jax.sim import rows, solution
 
-#: Versions of mujoco-mjx whose private constraint rows are known to be what `solution.py` takes them for.
+#: Versions of mujoco-mjx whose private constraint rows are what `solution.py` takes them for.
 TESTED_VERSIONS = ("3.17.",)
 
 
@@ -50,7 +52,7 @@ _check_version(importlib.metadata.version("mujoco-mjx"))
 
 
 def forward(model: mjx.Model, data: mjx.Data) -> mjx.Data:
-    """Compute everything that follows from the state and the controls; differentiable `mjx.forward`.
+    """Compute all that follows from state and controls; differentiable `mjx.forward`.
 
     Args:
         model: Model of MJX's JAX implementation.
@@ -61,7 +63,9 @@ def forward(model: mjx.Model, data: mjx.Data) -> mjx.Data:
 
 
 def step(model: mjx.Model, data: mjx.Data) -> mjx.Data:
-    """Advance one time step; differentiable `mjx.step` (see the module's text for what its derivative means).
+    """Advance one time step; differentiable `mjx.step`.
+
+    The module's text says what the derivative means, and where it is one of a side only.
 
     Args:
         model: Model of MJX's JAX implementation.
@@ -97,12 +101,12 @@ def _check(model: mjx.Model, data: mjx.Data) -> None:
 
 
 def _keep_dtypes(new: mjx.Data, old: mjx.Data) -> mjx.Data:
-    """`put_data` gives int32 contact indices under float64, MJX's step int64: a scan would refuse the carry."""
+    """`put_data` gives int32 contact indices under float64, MJX's step int64: no carry of a scan."""
     return jax.tree.map(lambda x, y: x if x is y else jnp.asarray(x).astype(y.dtype), new, old)
 
 
 def _forward(model: mjx.Model, data: mjx.Data) -> mjx.Data:
-    data = _position(model, data)
+    data = rows.position(model, data)
     data = mjx.sensor_pos(model, data)
     data = _add_spring_at_reference(model, mjx.fwd_velocity(model, data))
     data = mjx.sensor_vel(model, data)
@@ -127,38 +131,8 @@ def _constrain(model: mjx.Model, data: mjx.Data) -> Any:
     )
 
 
-def _position(model: mjx.Model, data: mjx.Data) -> Any:
-    """`mjx.fwd_position`, with the rows of inactive equality constraints zeroed afterwards."""
-    rows = _equality_rows(model)
-    if not rows.size:
-        return mjx.fwd_position(model, data)
-    is_active = data.eq_active
-    data = mjx.fwd_position(model, data.replace(eq_active=jnp.ones_like(is_active)))
-    impl: Any = data._impl
-    keep = is_active[rows].astype(bool)
-    at = slice(0, rows.size)
-    aref, J, pos = impl.efc_aref, impl.efc_J, impl.efc_pos
-    return data.tree_replace(
-        {
-            "eq_active": is_active,
-            "_impl.efc_J": J.at[at].set(jnp.where(keep[:, None], J[at], 0)),
-            "_impl.efc_aref": aref.at[at].set(jnp.where(keep, aref[at], 0)),
-            "_impl.efc_pos": pos.at[at].set(jnp.where(keep, pos[at], 0)),
-        }
-    )
-
-
-def _equality_rows(model: mjx.Model) -> np.ndarray:
-    """Return the equality constraint that each of the first rows belongs to, in MJX's order: by kind."""
-    if model.opt.disableflags & (DisableBit.CONSTRAINT | DisableBit.EQUALITY):
-        return np.zeros(0, int)
-    width = {EqType.CONNECT: 3, EqType.WELD: 6, EqType.JOINT: 1, EqType.TENDON: 1}
-    kinds = [np.repeat(np.flatnonzero(model.eq_type == kind), n) for kind, n in width.items()]
-    return np.concatenate(kinds)
-
-
 def _rotations(model: mjx.Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return, of every ball and free joint, its number and the addresses of its quaternion and its rotation."""
+    """Return number, quaternion addresses and velocity addresses of all ball and free joints."""
     joint = np.flatnonzero(np.isin(model.jnt_type, (JointType.FREE, JointType.BALL)))
     offset = 3 * (np.asarray(model.jnt_type)[joint] == JointType.FREE)
     quat = np.asarray(model.jnt_qposadr)[joint] + offset
@@ -167,7 +141,7 @@ def _rotations(model: mjx.Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _add_spring_at_reference(model: mjx.Model, data: mjx.Data) -> Any:
-    """Add the spring torque of ball and free joints that MJX takes for 0, value and slope, near the reference."""
+    """Add the spring torque of ball and free joints that MJX takes for 0 near the reference."""
     joint, quat, rotation = _rotations(model)
     if not joint.size or model.opt.disableflags & (DisableBit.SPRING | DisableBit.DAMPER):
         return data
@@ -182,7 +156,7 @@ _NORM_IS_ZERO = 1e-8
 
 
 def _relative(q: Float[Array, "4"], reference: Float[Array, "4"]) -> Float[Array, "3"]:
-    """Return the vector part of the rotation from the reference to q, of the sign that turns less than pi."""
+    """Return the vector part of the rotation from the reference to q that turns less than pi."""
     q = q / jnp.linalg.norm(q)
     w, v = q[0], q[1:]
     rw, rv = reference[0], -reference[1:]
@@ -191,7 +165,7 @@ def _relative(q: Float[Array, "4"], reference: Float[Array, "4"]) -> Float[Array
 
 
 def _displace(model: mjx.Model, qpos: jax.Array, qvel: jax.Array) -> jax.Array:
-    """Return the positions after moving at qvel for one time step, with the right derivative at rest."""
+    """Return the positions after one time step at qvel, with the right derivative at rest."""
     angle = model.opt.timestep * qvel
     joint, quat, rotation = _rotations(model)
     kind, at, dof = (np.asarray(x) for x in (model.jnt_type, model.jnt_qposadr, model.jnt_dofadr))
@@ -239,7 +213,7 @@ def _runge_kutta(model: mjx.Model, first: Any) -> Any:
     carry = (first, jax.tree.map(lambda k: k / 6, _slopes(first)))
     (last, (qvel, qacc, act_dot)), _ = jax.lax.scan(stage, carry, (nodes, weights))
     start = last.replace(qpos=first.qpos, qvel=first.qvel, act=first.act, time=first.time)
-    after = advance(model, start, act_dot, qacc, qvel)
+    after = mjx_forward._advance(model, start, act_dot, qacc, qvel)
     return after.replace(qpos=_displace(model, first.qpos, qvel))
 
 

@@ -4,21 +4,23 @@ The solver minimises a strictly convex cost; its answer a (`qacc`) is where
 
     r(a) = M a - qfrc_smooth - J^T f(J a - aref) = 0,      f = -(gradient of the constraint cost).
 
-So da = -H^-1 dr with dr taken at fixed a, and H = M + J^T C J, C = -df/dx. The solver's loop is never differentiated:
-forward and reverse mode both work, at any number of iterations, and cost one linear system. Without differentiation
-nothing but `mjx.solve` runs.
+So da = -H^-1 dr with dr taken at fixed a, and H = M + J^T C J, C = -df/dx. The solver's loop is
+never differentiated: forward and reverse mode both work, at any number of iterations, and cost one
+linear system. Without differentiation nothing but `mjx.solve` runs.
 
-Sources: the cost and its zones, MuJoCo documentation, "Computation: Constraint solver"; implicit differentiation, Blondel
-et al., arXiv:2105.15183.
+Sources: the cost and its zones, MuJoCo documentation, "Computation: Constraint solver"; implicit
+differentiation, Blondel et al., arXiv:2105.15183.
 
-H is symmetric positive definite inside every zone of every cone, because the cost is convex and M is positive definite,
-but its condition number is not bounded: a nearly rigid constraint on a light body adds a huge D. It is scaled to a unit
-diagonal, shifted by its own rounding error so that the Cholesky factor always exists, and the shift is refined away.
-Directions that rounding has already drowned (scaled eigenvalue below about 1e-5 in float32, 1e-14 in float64) come out
-damped, never infinite or NaN.
+H is symmetric positive definite inside every zone of every cone, because the cost is convex and M
+is positive definite, but its condition number is not bounded: a nearly rigid constraint on a light
+body adds a huge D. It is scaled to a unit diagonal, shifted by its own rounding error so that the
+Cholesky factor always exists, and the shift is refined away. Directions that rounding has already
+drowned (scaled eigenvalue below about 1e-5 in float32, 1e-14 in float64) come out damped, never
+infinite or NaN.
 
-The cost has kinks in its second derivative (a contact that begins to slide, a joint that breaks away, a limit that is just
-reached). There the one-sided derivative of the zone that `mjx.solve` reports is returned.
+The cost has kinks in its second derivative (a contact that begins to slide, a joint that breaks
+away, a limit that is just reached). There the one-sided derivative of the zone that `mjx.solve`
+reports is returned.
 """
 
 from collections.abc import Callable
@@ -33,7 +35,7 @@ from mujoco.mjx._src.types import ConeType
 
 # What `mjx.solve` guards a division with (mjMINVAL of MuJoCo).
 MINVAL = 1e-15
-# Refining twice brings the error of the shift below rounding for all directions that rounding resolves at all.
+# Refining twice brings the error of the shift below rounding wherever rounding resolves anything.
 REFINEMENTS = 2
 
 
@@ -42,8 +44,8 @@ class Rows(NamedTuple):
 
     Attributes:
         D: Inverse of the regulariser R of each row [unit of force / unit of acceleration].
-        frictionloss: Bound of the friction force of each row [N or N m], 0 where the row is no friction loss.
-        friction: Friction coefficients of each contact: two tangential, one torsional [m], two rolling [m].
+        frictionloss: Bound of the friction force of each row [N or N m]; 0: no friction loss.
+        friction: Coefficients of each contact: two tangential, one torsional, two rolling [m].
         impratio: Ratio of frictional to normal impedance of elliptic cones.
     """
 
@@ -57,7 +59,7 @@ class Problem(NamedTuple):
     """What the solver's answer depends on.
 
     Attributes:
-        M: Joint-space inertia as MJX stores it: dense (nv, nv), or the values of the sparse lower triangle.
+        M: Joint-space inertia as MJX stores it: dense (nv, nv), or its sparse lower triangle.
         J: Constraint Jacobian.
         aref: Reference acceleration of each row [m/s^2 or rad/s^2].
         qfrc_smooth: All forces without constraints [N or N m].
@@ -86,7 +88,7 @@ class Answer(NamedTuple):
 
 
 def problem_of(model: mjx.Model, data: mjx.Data) -> Problem:
-    """Gather what the solver's answer depends on from data that `mjx.fwd_acceleration` has filled."""
+    """Gather what the solver's answer depends on, after `mjx.fwd_acceleration`."""
     impl: Any = data._impl
     rows = Rows(impl.efc_D, impl.efc_frictionloss, impl.contact.friction, model.opt.impratio)
     return Problem(impl.M, impl.efc_J, impl.efc_aref, data.qfrc_smooth, rows)
@@ -138,7 +140,7 @@ def _with_impl(data: mjx.Data, changes: dict[str, Any]) -> Any:
 
 
 def _force_law(model: mjx.Model, data: mjx.Data) -> Callable[[jax.Array, Rows], jax.Array]:
-    """Return f(x, rows), the force of each row as a function of its acceleration x relative to the reference."""
+    """Return f(x, rows): each row's force at its acceleration x relative to the reference."""
     impl: Any = data._impl
     is_elliptic = model.opt.cone == ConeType.ELLIPTIC
     dim, address = np.asarray(impl.contact.dim), np.asarray(impl.contact.efc_address)
@@ -172,9 +174,10 @@ def _friction_loss(x: jax.Array, D: jax.Array, bound: jax.Array) -> jax.Array:
 def _elliptic_cone(
     x: jax.Array, D: jax.Array, friction: jax.Array, impratio: jax.Array
 ) -> jax.Array:
-    """Force of elliptic contacts: 0 above the cone, a spring below its polar, else onto its surface.
+    """Force of elliptic contacts: 0 above the cone, a spring below its polar, else on its surface.
 
-    N is the scaled normal, T the length of the scaled tangents U; the cost on the surface is 0.5 Dm (N - mu T)^2.
+    N is the scaled normal, T the length of the scaled tangents U; on the surface the cost is
+    0.5 Dm (N - mu T)^2.
     """
     mu = friction[:, 0] / jnp.sqrt(impratio)
     N, U = mu * x[:, 0], friction * x[:, 1:]
@@ -182,7 +185,7 @@ def _elliptic_cone(
     is_sliding = square > 0
     T = jnp.sqrt(jnp.where(is_sliding, square, 1))  # the root has no derivative at 0
     is_sticking = jnp.where(is_sliding, mu * N + T <= 0, N < 0)
-    is_on_surface = is_sliding & ~is_sticking & (N < mu * T)
+    is_on_surface = is_sliding & ~is_sticking & (mu * T > N)
 
     Dm = D[:, 0] / jnp.maximum(mu * mu * (1 + mu * mu), MINVAL)
     pressure = -Dm * (N - mu * T) * mu
@@ -196,7 +199,7 @@ def _solve_definite(H: jax.Array, b: jax.Array) -> jax.Array:
     fixed = jax.lax.stop_gradient(H)
     scale = jax.lax.rsqrt(jnp.diag(fixed))
     unit = scale[:, None] * fixed * scale
-    # Rounding moves an entry of the unit-diagonal matrix by at most about eps for each term of its sums.
+    # Rounding moves an entry of the unit-diagonal matrix by about eps for each term of its sums.
     shift = 4 * H.shape[0] * jnp.finfo(H.dtype).eps
     factor = jax.scipy.linalg.cho_factor(unit + shift * jnp.eye(H.shape[0], dtype=H.dtype))
 
