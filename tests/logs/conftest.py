@@ -9,6 +9,8 @@ import yaml
 from s2r_jax import robot
 from tests.logs.robots import CUBE, PAIR, SERVO, Maker
 
+PERIODS = {SERVO: 0.005, PAIR: 0.002, CUBE: 1 / 148}
+
 
 @pytest.fixture
 def make_robot(tmp_path: Path) -> Maker:
@@ -27,7 +29,7 @@ def make_robot(tmp_path: Path) -> Maker:
         (folder / "model.xml").write_text(mjcf)
         motors = {"kind": kind, "kp": 10.0} if kind == "pd" else {"kind": kind}
         entry: dict[str, Any] = {"name": "inline", "model": "model.xml"}
-        entry["control"] = {"period": period or {SERVO: 0.005, PAIR: 0.002, CUBE: 1 / 148}[mjcf]}
+        entry["control"] = {"period": period or PERIODS.get(mjcf, 0.002)}
         if "<actuator>" in mjcf:
             entry["motors"] = motors
         if columns is not None:
