@@ -1,4 +1,5 @@
 """The robot's side: contract, bundle, safety and the control loop.
 
-Everything but `export.py` runs on the robot: it imports numpy and onnxruntime, and no JAX.
+Everything but `describe.py` and `export.py`, which run on the workstation, runs on the robot and
+imports numpy and onnxruntime, and no JAX.
 """

@@ -42,8 +42,20 @@ parameters:
 """
 
 
-def load(folder: Path, text: str = ROBOT) -> robots.Robot:
-    folder.mkdir(parents=True, exist_ok=True)
+ONE_JOINT = """
+<mujoco>
+  <option timestep="0.005"/>
+  <worldbody>
+    <body><joint name="left" axis="0 1 0"/><geom size="0.1"/></body>
+  </worldbody>
+  <actuator>{}</actuator>
+</mujoco>
+"""
+
+
+def load(folder: Path, text: str = ROBOT, actuator: str = "") -> robots.Robot:
+    """Return the robot in a folder; `actuator` replaces the model by one joint with it."""
     (folder / "bench.xml").write_text(MODEL)
+    (folder / "one.xml").write_text(ONE_JOINT.format(actuator))
     (folder / "robot.yaml").write_text(text)
     return robots.load(folder)
