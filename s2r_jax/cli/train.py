@@ -1,0 +1,117 @@
+"""`s2r train ROBOT --task T`: a policy from randomised worlds."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from s2r_jax.cli import screen
+from s2r_jax.cli.report import Report
+from s2r_jax.cli.run_folder import RunFolder
+from s2r_jax.train.config import PPOConfig
+
+RANDOMIZATION = "randomization.yaml"
+
+
+@dataclass(frozen=True)
+class Command:
+    """Train a policy on randomised worlds."""
+
+    robot: tyro.conf.Positional[Path]
+    """Robot folder."""
+    task: str
+    """One of the robot's tasks."""
+    randomization: Path | None = None
+    """randomization.yaml of `s2r randomize`; without it every world is the nominal one."""
+    engine: Literal["auto", "mujoco", "mjx", "warp"] = "auto"
+    """Physics engine; `auto`: mujoco on a CPU, mjx on an accelerator."""
+    out: Path = Path("runs/train")
+    """Folder to write."""
+    config: Annotated[PPOConfig, tyro.conf.arg(name="")] = field(default_factory=PPOConfig)
+    json: bool = False
+    """Print the result as one JSON object."""
+
+    def run(self) -> None:
+        """Run the command."""
+        with RunFolder(self.out, self) as run:
+            result = train(run, self.robot, self.task, self.randomization, self.engine, self.config)
+        rows = [[key, value] for key, value in result.items() if not isinstance(value, dict)]
+        screen.table("training", ("", "value"), rows)
+        screen.say(f"written to {self.out}")
+        if self.json:
+            screen.emit(result)
+
+
+def train(
+    run: RunFolder,
+    folder: Path,
+    task: str,
+    randomization: Path | None,
+    engine: str,
+    config: PPOConfig,
+    title: str = "train",
+) -> dict[str, Any]:
+    """Train, write the policy and return the content of train.json."""
+    import jax
+    import numpy as np
+
+    from s2r_jax import robot as robots
+    from s2r_jax.randomize import distribution as distributions
+    from s2r_jax.randomize import store
+    from s2r_jax.sim import engines, world
+    from s2r_jax.train import environment as environments
+    from s2r_jax.train import policy as policies
+    from s2r_jax.train import run as training
+
+    robot = robots.load(folder)
+    chosen = engines.choose(engine, needs_gradient=False, on_gpu=jax.default_backend() != "cpu")
+    environment = environments.make(world.make(robot, chosen), task)
+    drawn = (
+        distributions.nominal(robot.parameters)
+        if randomization is None
+        else store.load(randomization, robot.parameters)
+    )
+    with screen.progress(title, config.updates) as advance:
+
+        def callback(progress: training.Progress, info: Any, _: Any) -> None:
+            entry = {name: float(value) for name, value in info._asdict().items()}
+            rate = {"steps": progress.steps, "steps_per_second": progress.rate}
+            run.metric(update=progress.update, **rate, **entry)
+            advance(progress.update, f"success {entry['success']:.0%}")
+
+        result = training.train(environment, drawn, config, callback)
+    policies.save(result.policy, environment.task.observation, run.path / "policy", task)
+    store.save(run.path / RANDOMIZATION, drawn, robot.parameters)
+    clock, evaluation = result.progress, result.evaluation
+    content = {
+        "robot": robot.name,
+        "task": task,
+        "engine": chosen,
+        "updates": clock.update,
+        "steps": clock.steps,
+        "seconds": clock.seconds,
+        "compile_seconds": clock.compile_seconds,
+        "steps_per_second": clock.rate,
+        "mean_return": float(np.mean(evaluation.reward)),
+        "success": float(np.mean(evaluation.success)),
+        "episodes": len(evaluation.success),
+    }
+    run.write_json("train.json", content)
+    report = Report(f"Training of {robot.name}: {task}")
+    report.table(("", "value"), [[key, value] for key, value in content.items()])
+    report.figure(_learning_curve(result.history), "return and success over updates")
+    report.write(run.path / "report.html")
+    return content
+
+
+def _learning_curve(history: list[Any]) -> Any:
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 2, figsize=(10, 3))
+    for axis, name in zip(axes, ("reward", "success"), strict=True):
+        values = [float(getattr(info, name)) for info in history]
+        axis.plot(range(1, len(values) + 1), values, color="#0065bd")
+        axis.set(xlabel="update", ylabel=name)
+    figure.tight_layout()
+    return figure
