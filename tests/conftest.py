@@ -6,6 +6,9 @@ from pathlib import Path
 import jax
 import pytest
 
+from s2r_jax import backend
+
+backend.prepare()
 # A key that is used twice is a bug that no statistic shows.
 jax.config.update("jax_debug_key_reuse", True)
 

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 
 from s2r_jax.errors import BadLog
-from s2r_jax.logs.columns import LogMap
+from s2r_jax.logs.columns import Column, LogMap
 from s2r_jax.logs.config import LogsConfig
 from s2r_jax.logs.resample import interpolate, is_rotation
 from s2r_jax.logs.table import LogWarning, Table
@@ -29,32 +29,25 @@ def align(table: Table, mapped: LogMap) -> Table:
         if mapped.time:
             return table._replace(clocks=None)  # convert names the missing column
         raise BadLog(table.name, "", "topics have clocks of their own; logs: time needs a 'column'")
-    clock = table.clocks[base]
+    clocks, clock = table.clocks, table.clocks[base]
     entries = dict(table.entries)
-    begun, alive = np.ones(len(clock), bool), np.ones(len(clock), bool)
+    keep = np.ones(len(clock), bool)
     for column in mapped.columns:
-        if isinstance(column.names, str) and column.names in entries:
-            entries[column.names] = _unchanged(table, column.names)
-        # Counts that wrap cannot be interpolated before they are made signed.
-        held = column.signed > 0 or any(channel.is_held for channel in column.channels)
-        for name in (*column.sources, *column.stacked):
-            if name not in table.entries or table.clocks[name] is clock:
-                continue
-            own, values = table.clocks[name], table.entries[name]
-            if values.dtype.kind not in "fiub":
-                continue  # convert names the column
-            begun &= clock >= own[0]
-            at = np.clip(np.searchsorted(own, clock, side="right") - 1, 0, len(own) - 1)
-            if held:
-                entries[name] = values[at]
+        for names in _groups(table, column, clock):
+            own = clocks[names[0]]
+            values = np.column_stack([table.entries[name] for name in names])
+            keep &= clock >= own[0]
+            # Counts that wrap cannot be interpolated before they are made signed.
+            if column.signed or column.channels[0].is_held:
+                values = values[np.clip(np.searchsorted(own, clock, "right") - 1, 0, None)]
             else:
-                alive &= clock <= own[-1]
-                steps = np.concatenate([np.diff(own), np.diff(clock)[:1]])
-                longest = LogsConfig.max_gap * float(np.median(steps))
-                entries[name] = interpolate(
-                    own, values.astype(float), clock, longest, is_rotation(column.channels[0].name)
-                )
-    keep = begun & alive
+                keep &= clock <= own[-1]
+                steps = [float(np.median(np.diff(c))) for c in (own, clock) if len(c) > 1]
+                longest = LogsConfig.max_gap * max(steps, default=0.0)
+                turns = is_rotation(column.channels[0].name, values)
+                values = interpolate(own, values.astype(float), clock, longest, turns)
+            for name, part in zip(names, np.split(values, len(names), axis=1), strict=True):
+                entries[name] = part if table.entries[name].ndim > 1 else part[:, 0]
     if not keep.any():
         raise BadLog(table.name, base, "its topic does not overlap with the others in time")
     if not keep.all():
@@ -67,12 +60,14 @@ def align(table: Table, mapped: LogMap) -> Table:
     return table._replace(entries=entries, clocks=None)
 
 
-def _unchanged(table: Table, name: str) -> np.ndarray:
-    """Return the names that every message repeats."""
-    names = table.entries[name]
-    if names.ndim != 2:
-        return names
-    changed = np.flatnonzero((names != names[:1]).any(axis=1))
-    if len(changed):
-        raise BadLog(table.name, name, f"the names change at row {changed[0]}")
-    return names[0]
+def _groups(table: Table, column: Column, clock: np.ndarray) -> list[tuple[str, ...]]:
+    """Return the columns of an entry that have another clock; those of one vector together."""
+    clocks = table.clocks or {}
+    found: dict[int, list[str]] = {}
+    for name in (*column.sources, *column.stacked):
+        values = table.entries.get(name)
+        if values is None or values.dtype.kind not in "fiub" or clocks[name] is clock:
+            continue  # what is wrong with a column, `convert` says
+        key = id(clocks[name]) if name in column.stacked else -1 - len(found)
+        found.setdefault(key, []).append(name)
+    return [tuple(names) for names in found.values()]

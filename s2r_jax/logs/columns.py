@@ -166,6 +166,8 @@ def parse(robot: Robot) -> LogMap:
                 raise BadValue(column.place, "channel", channel.name, expected)
             owner[channel.name] = name
         columns.append(column)
+    if not columns:
+        raise BadValue(place, "columns", dict(entries), "at least one channel")
     return LogMap(
         place=place,
         time=_names(time["column"], here, "column") if "column" in time else (),

@@ -11,12 +11,10 @@ import numpy as np
 
 from s2r_jax.errors import BadLog, UnknownName
 from s2r_jax.logs.columns import Channel, Column, LogMap, channels
+from s2r_jax.logs.resample import UNIT_TOLERANCE
 from s2r_jax.logs.table import Request, Table
 from s2r_jax.robot import Robot
 from s2r_jax.types import Log
-
-#: A recorded quaternion may be this far from unit length: float16 has 3 digits.
-UNIT_TOLERANCE = 1e-2
 
 
 def convert(
@@ -83,7 +81,7 @@ def own_map(table: Table, robot: Robot) -> LogMap:
     known = channels(robot)
     mapped: dict[str, list[str]] = {}
     for name in table.entries:
-        channel = name.rsplit(":", 1)[0]
+        channel = name if name in known else name.rsplit(":", 1)[0]
         if channel != "time":
             if channel not in known:
                 raise UnknownName(table.name, channel, known, "channel")

@@ -19,6 +19,10 @@ from s2r_jax.types import Log
 ON_GRID = 1e-6
 
 
+#: A recorded quaternion may be this far from unit length: float16 has 3 digits.
+UNIT_TOLERANCE = 1e-2
+
+
 class Gap(NamedTuple):
     """A stretch of a log without samples."""
 
@@ -56,7 +60,8 @@ def resample(log: Log, period: float, max_gap: float | None = None) -> Log:
             at = np.searchsorted(log.time, grid + ON_GRID * period, side="right") - 1
             channels[name] = values[at]
         else:
-            channels[name] = interpolate(log.time, values, grid, max_gap, is_rotation(name))
+            turns = is_rotation(name, values)
+            channels[name] = interpolate(log.time, values, grid, max_gap, turns)
     return Log(log.name, grid, channels)
 
 
@@ -70,9 +75,14 @@ def is_held(channel: str) -> bool:
     return channel.startswith("command/") or channel == "battery/voltage"
 
 
-def is_rotation(channel: str) -> bool:
-    """Whether a channel is a quaternion w x y z."""
-    return channel.startswith("body/") and channel.endswith("/orientation")
+def is_rotation(channel: str, values: np.ndarray) -> bool:
+    """Whether a channel is a quaternion: an orientation, or a sensor's four entries of length 1."""
+    if channel.startswith("body/"):
+        return channel.endswith("/orientation")
+    if not channel.startswith("sensor/") or values.shape[1:] != (4,):
+        return False
+    lengths = np.linalg.norm(values[finite_rows(values)], axis=1)
+    return bool(np.all(np.abs(lengths - 1) < UNIT_TOLERANCE))
 
 
 def gaps(log: Log, max_gap: float) -> tuple[Gap, ...]:

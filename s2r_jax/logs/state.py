@@ -14,8 +14,7 @@ import numpy as np
 import scipy.signal
 from jaxtyping import Float
 
-from s2r_jax import signals
-from s2r_jax.logs.resample import continuous, finite_rows
+from s2r_jax.logs.resample import continuous, finite_rows, interpolate, is_rotation
 from s2r_jax.robot import Robot
 
 #: Of the local polynomial: a cubic follows the acceleration of a swing.
@@ -37,10 +36,11 @@ def estimate(
 ) -> StateEstimate:
     """Return the state at every row of a grid of the robot's period.
 
-    Hinges and slides take their angle and speed from the measured position; a measured velocity
-    counts only where there is no position, because the derivative of encoder angles without phase
-    is the better speed. Free bodies take pose and velocity as recorded (an impact must stay an
-    impact), and differentiate the pose where no velocity is.
+    The nominal bias, scale and delay of the robot's sensors are undone first (a delay leaves the
+    last rows unknown). Hinges and slides take their angle and speed from the measured position; a
+    measured velocity counts only where there is no position, because the derivative of encoder
+    angles without phase is the better speed. Free bodies take pose and velocity as recorded (an
+    impact must stay an impact), and differentiate the pose where no velocity is.
 
     Args:
         channels: Of a resampled log.
@@ -147,12 +147,17 @@ def _free(
 
 
 def _corrected(channels: Mapping[str, np.ndarray], robot: Robot) -> dict[str, np.ndarray]:
-    """Undo the nominal bias and scale of the robot's sensors."""
-    by_name: dict[str, signals.Signal] = {signal.name: signal for signal in robot.signals}
+    """Undo the nominal bias, scale and delay of the robot's sensors."""
     corrected = dict(channels)
-    for name in corrected.keys() & by_name.keys():
-        signal = by_name[name]
-        corrected[name] = (corrected[name] - signal.bias) / signal.scale
+    for signal in robot.signals:
+        if signal.name not in corrected:
+            continue
+        values = (corrected[signal.name] - signal.bias) / signal.scale
+        if signal.delay > 0:
+            grid = robot.period * np.arange(len(values))
+            turns = is_rotation(signal.name, values)
+            values = interpolate(grid - signal.delay, values, grid, 1.5 * robot.period, turns)
+        corrected[signal.name] = values
     return corrected
 
 

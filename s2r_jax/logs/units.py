@@ -55,7 +55,7 @@ def factor(unit: object, quantity: str | None, place: str) -> float:
     if not isinstance(name, str) or name not in UNITS:
         raise UnknownName(place, unit, UNITS, "unit")
     found, value = UNITS[name]
-    if quantity not in (None, found) and found != "number":
-        fitting = [other for other, (kind, _) in UNITS.items() if kind in (quantity, "number")]
+    if quantity not in (None, found) and name != "1":
+        fitting = [other for other, (kind, _) in UNITS.items() if kind == quantity or other == "1"]
         raise BadValue(place, "unit", name, f"a unit of {quantity}: {', '.join(fitting)}")
     return value

@@ -22,7 +22,7 @@ from s2r_jax.errors import BadLog, MissingFile, Unsupported
 from s2r_jax.logs import ros_types
 from s2r_jax.logs.read import read
 from s2r_jax.logs.table import LogWarning
-from tests.logs.robots import PAIR, SERVO, Maker
+from tests.logs.robots import CUBE, PAIR, SERVO, Maker
 
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND
@@ -135,6 +135,32 @@ def test_topics_that_begin_late_cost_rows_and_say_so(make_robot: Maker, tmp_path
     assert_allclose(log.time, np.arange(5, 19) / 10)
     assert_allclose(log.channels["joint/hinge/position"], np.arange(5, 19))
     assert_array_equal(log.channels["command/servo/target"], np.full(14, 7.0))
+
+
+def test_quaternion_of_another_topic_takes_the_shorter_way(make_robot: Maker, tmp_path: Path):
+    path = tmp_path / "a.mcap"
+    with path.open("wb") as stream:
+        writer = Writer(stream)
+        writer.start()
+        ids = [writer.register_channel(topic, "json", 0) for topic in ("/p", "/o")]
+        for row in range(41):
+            late = row * SECOND // 40
+            add(writer, ids[0], START + late, {"t": row / 40, "p": [row, 0, 0]})
+            if row % 4 == 0:
+                half = row / 80
+                sign = -1 if row % 8 else 1  # the same rotation
+                q = {"w": sign * np.cos(half), "z": sign * np.sin(half), "x": 0.0, "y": 0.0}
+                add(writer, ids[1], START + late, {"q": q})
+        writer.finish()
+    parts = [f"/o.q.{k}" for k in "xyzw"]
+    columns = {"body/cube/orientation": {"columns": parts, "order": "xyzw"},
+               "body/cube/position": "/p.p"}  # fmt: skip
+    cube = make_robot(CUBE, columns, logs={"time": {"column": "/p.t"}})
+    (log,) = read(path, cube)
+    q = log.channels["body/cube/orientation"]
+    assert_allclose(np.linalg.norm(q, axis=1), 1, rtol=1e-12)
+    # About z by 1 rad/s; normalised interpolation over 0.1 rad is off by less than 1e-5.
+    assert_allclose(2 * np.arctan2(q[:, 3], q[:, 0]), np.arange(41) / 40, atol=1e-5)
 
 
 def joint_state(row: int) -> Struct:

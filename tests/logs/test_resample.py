@@ -68,6 +68,13 @@ def test_quaternion_takes_the_shorter_way_and_stays_unit():
     assert_allclose(2 * np.arctan2(found[:, 3], found[:, 0]), even.time, atol=1e-5)
 
 
+def test_quaternions_of_sensors_are_known_by_their_length():
+    q = np.array([[1.0, 0, 0, 0], [-1.0, 0, 0, 0], [1.0, 0, 0, 0]])
+    even = resample(Log("a", 0.1 * np.arange(3), {"sensor/imu": q, "sensor/feet": 2 * q}), 0.05)
+    assert_array_equal(np.abs(even.channels["sensor/imu"][:, 0]), np.ones(5))
+    assert_allclose(even.channels["sensor/feet"][:, 0], [2, 0, -2, 0, 2], atol=1e-12)
+
+
 def test_bad_period_is_refused():
     with pytest.raises(BadValue, match=r"a: period is 0\.0, expected a positive number of seconds"):
         resample(Log("a", np.array([0.0, 1.0]), {}), 0.0)

@@ -53,6 +53,18 @@ def test_speed_of_a_swing_has_no_phase_and_little_noise(make_robot: Maker):
     assert abs(phase) < 1e-4  # s
 
 
+def test_delay_of_a_sensor_is_undone_in_the_state_only(make_robot: Maker):
+    servo = make_robot(SERVO, signals={"joint/hinge/position": {"delay": 0.012}})
+    time = 0.005 * np.arange(1000)
+    reading = np.sin(2 * (time - 0.012))
+    log = Log("a", time, {"joint/hinge/position": reading, "command/servo/target": time})
+    made = trajectory(log, servo)
+    assert_allclose(made.measured[:, 0], reading, atol=1e-9)
+    # Linear interpolation of sin 2t over 5 ms is off by less than 1.3e-5.
+    assert_allclose(made.qpos[:-3, 0], np.sin(2 * time[:-3]), atol=2e-5)
+    assert np.isnan(made.qpos[-2:, 0]).all()
+
+
 def test_filter_is_exact_for_a_cubic_and_silent_in_gaps():
     time = 0.01 * np.arange(40)
     values = 1 + 2 * time - 3 * time**2 + 4 * time**3
