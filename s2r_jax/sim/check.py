@@ -186,7 +186,7 @@ def _rows(
 
 
 def _closed(gate: gates.Gate, model: mujoco.MjModel, rows: Sequence[int]) -> list[int]:
-    closed = np.asarray(gate.is_closed(model), dtype=bool)
+    closed = np.asarray(gate.is_closed(model, rows), dtype=bool)
     return [row for row in rows if (closed if closed.ndim == 0 else closed[row])]
 
 

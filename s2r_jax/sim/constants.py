@@ -257,15 +257,14 @@ def _weights(model: mjx.Model, data: mjx.Data) -> dict[str, Array]:
         whitened = jax.scipy.linalg.solve_triangular(factor, flat, lower=True)
         return (whitened**2).sum(axis=0).reshape(jacobian.shape[:-1])
 
-    # Bodies fixed to the world weigh infinitely; else a mean over axes, in 1/kg and 1/(kg m^2).
+    # Mean over the axes, in 1/kg and 1/(kg m^2); 0 where nothing moves the body.
     per_axis = apparent(_body_jacobian(model, data)).reshape(model.nbody, 2, 3)
-    linear_and_angular = per_axis.mean(axis=2) * (model.body_weldid != 0)[:, None]
     response = jax.scipy.linalg.cho_solve((factor, True), data._impl.actuator_moment.T)
     return {
         "dof_M0": diagonal,
         "stat.meaninertia": jnp.diagonal(inertia).mean(),
         "dof_invweight0": _joint_mean(model) @ apparent(jnp.eye(model.nv)),
-        "body_invweight0": linear_and_angular,
+        "body_invweight0": per_axis.mean(axis=2),
         "tendon_invweight0": apparent(data._impl.ten_J),
         "actuator_acc0": _norm(response, axis=0),
     }

@@ -7,7 +7,7 @@ Varying it then does nothing and its gradient is 0, which looks like a well iden
 Source: MJX 3.17.0 and MuJoCo 4.0.0, every row measured by `tests/sim/test_check.py`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -28,10 +28,13 @@ OUT_OF_REACH = 1e9
 
 
 class Gate(NamedTuple):
-    """Fields that cannot act in the rows where their gate is closed; None: no safe way to open."""
+    """Fields that cannot act in the rows where their gate is closed.
+
+    `is_closed` also sees which rows are to vary; `open` is None where there is no safe way.
+    """
 
     fields: tuple[str, ...]
-    is_closed: Callable[[mujoco.MjModel], Any]
+    is_closed: Callable[[mujoco.MjModel, Sequence[int]], Any]
     message: str
     remedy: str
     open: Opener | None
@@ -51,7 +54,7 @@ def _limit(owner: str, fields: tuple[str, ...], flag: str, bounds: str) -> Gate:
 
     return Gate(
         fields,
-        lambda m: ~getattr(m, flag).astype(bool),
+        lambda m, _: ~getattr(m, flag).astype(bool),
         f"the {owner} has no such limit ({flag} is off)",
         f"build the model with the limit on, out of reach (±{OUT_OF_REACH:g})",
         switch_on,
@@ -66,7 +69,7 @@ def _frictionloss(kind: str, fields: tuple[str, ...]) -> Gate:
 
     return Gate(
         fields,
-        lambda m: getattr(m, field) == 0,
+        lambda m, _: getattr(m, field) == 0,
         "MJX compiles a friction loss of 0 away",
         f"build it with {SMALLEST_FRICTIONLOSS:g} and never let it reach 0, where MJX locks",
         floor,
@@ -90,15 +93,18 @@ def _contacts(model: mujoco.MjModel, geom: int) -> list[tuple[int, int]]:
     return [(two if one == geom else one, geom) for one, two in ends]
 
 
-def _is_masked(model: mujoco.MjModel) -> np.ndarray:
+def _is_masked(model: mujoco.MjModel, varied: Sequence[int]) -> np.ndarray:
+    """Return which geoms can be lowered without any contact noticing, others held."""
+
     def rules(other: int, geom: int) -> bool:
         first, second = model.geom_priority[[geom, other]]
         own, theirs = model.geom_friction[[geom, other], 0]
-        return bool(first > second or (first == second and own >= theirs))
+        if first != second:
+            return bool(first > second)
+        return bool(own > theirs or (own == theirs and other in varied))
 
-    return np.array(
-        [not any(rules(*ends) for ends in _contacts(model, geom)) for geom in range(model.ngeom)]
-    )
+    masked = [not any(rules(*ends) for ends in _contacts(model, g)) for g in range(model.ngeom)]
+    return np.array(masked, dtype=bool)
 
 
 def _take_precedence(model: mujoco.MjModel, rows: np.ndarray) -> None:
@@ -124,7 +130,7 @@ def _disabled(flag: str, *fields: str) -> Gate:
     bit = getattr(mujoco.mjtDisableBit, f"mjDSBL_{flag.upper()}")
     return Gate(
         fields,
-        lambda m: bool(m.opt.disableflags & bit),
+        lambda m, _: bool(m.opt.disableflags & bit),
         f"the model disables {flag}",
         f"enable {flag} in <flag>",
         None,
@@ -151,7 +157,7 @@ GATES: tuple[Gate, ...] = (
     _limit("actuator", ("actuator_actrange",), "actuator_actlimited", "actuator_actrange"),
     Gate(
         _FLUID,
-        lambda m: not (m.opt.density > 0 or m.opt.viscosity > 0 or m.opt.wind.any()),
+        lambda m, _: not (m.opt.density > 0 or m.opt.viscosity > 0 or m.opt.wind.any()),
         "MJX compiles a fluid without density and viscosity away",
         f"build the model with a viscosity of {FAINT:g}",
         _thicken,
@@ -159,12 +165,12 @@ GATES: tuple[Gate, ...] = (
     _without(
         "there is no fluid",
         ("opt.wind",),
-        lambda m: m.opt.density == 0 and m.opt.viscosity == 0,
+        lambda m, _: m.opt.density == 0 and m.opt.viscosity == 0,
         "set density",
     ),
     Gate(
         ("body_gravcomp",),
-        lambda m: not m.body_gravcomp.any(),
+        lambda m, _: not m.body_gravcomp.any(),
         "MJX compiles gravity compensation away where no body has any",
         f"build the model with {FAINT:g}",
         _lift,
@@ -172,32 +178,32 @@ GATES: tuple[Gate, ...] = (
     Gate(
         ("geom_friction",),
         _is_masked,
-        "all it touches has larger friction or priority (or nothing can touch it), which rules",
+        "larger friction or priority rules: all it touches has as much, or nothing touches it",
         "give the geom a higher priority",
         _take_precedence,
     ),
     _without(
         "a body fixed to the world has no dynamics",
         ("body_mass", "body_inertia", "body_ipos", "body_iquat"),
-        lambda m: m.body_weldid == 0,
+        lambda m, _: m.body_weldid == 0,
         "move another body",
     ),
     _without(
         "the actuator has no activation",
         ("actuator_dynprm",),
-        lambda m: m.actuator_dyntype == mujoco.mjtDyn.mjDYN_NONE,
+        lambda m, _: m.actuator_dyntype == mujoco.mjtDyn.mjDYN_NONE,
         "give it a dyntype",
     ),
     _without(
         "the actuator has no bias",
         ("actuator_biasprm",),
-        lambda m: m.actuator_biastype == mujoco.mjtBias.mjBIAS_NONE,
+        lambda m, _: m.actuator_biastype == mujoco.mjtBias.mjBIAS_NONE,
         "give it a biastype (position, velocity, damper, ...)",
     ),
     _without(
         "the actuator is no muscle",
         ("actuator_lengthrange", "actuator_acc0"),
-        lambda m: m.actuator_gaintype != mujoco.mjtGain.mjGAIN_MUSCLE,
+        lambda m, _: m.actuator_gaintype != mujoco.mjtGain.mjGAIN_MUSCLE,
         "drop it",
     ),
     _disabled("frictionloss", "dof_frictionloss", "tendon_frictionloss"),

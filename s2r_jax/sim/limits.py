@@ -1,6 +1,7 @@
 """What MJX-JAX does not do although MuJoCo's C engine does: the engine knowledge of `check.py`.
 
-Every row of `RULES` was measured by rolling out both engines; `tests/sim/test_check.py` repeats it.
+Every row of `RULES` was measured by rolling out both engines, which `tests/sim/test_check.py`
+repeats; only plugins and the equalities of flexes are read off MJX's source.
 
 Source: MuJoCo 4.0.0 and mujoco-mjx 3.17.0, their behaviour and `mjx/_src/io.py`.
 """
@@ -314,6 +315,13 @@ RULES: tuple[Rule, ...] = (
         "rejected",
         lambda m: [f"flex {i}" for i in range(m.nflex)],
         "MJX-JAX has no deformable bodies",
+        _ON_C,
+    ),
+    Rule(
+        "nplugin",
+        "ignored",
+        _option(lambda m: m.nplugin > 0),
+        "MJX runs no engine plugins",
         _ON_C,
     ),
     Rule(

@@ -279,7 +279,29 @@ def test_every_rule_has_a_model_that_trips_it():
     models.append(load(arm(flag='sleep="enable"')))
     tripped = {rule for model in models for rule in limits.RULES if rule.where(model)}
     untested = {rule.field for rule in limits.RULES if rule not in tripped}
-    assert untested == {"eq_type"}  # MuJoCo's other equalities need a flex, which is refused first
+    # the other equalities need a flex, which is refused anyway; MuJoCo's wheel ships no plugin
+    assert untested == {"eq_type", "nplugin"}
+
+
+#: Arrays of MjModel that MJX does not hold and that move nothing in a model MJX accepts: what is
+#: only seen, flexes (refused), names, indices of C's own sparse and sleeping structures, C's own
+#: lookup of actuators, and sensor noise, which MuJoCo itself never adds.
+HARMLESS = re.compile(
+    r"^(flex|skin|mesh|tex|mat|light|cam|hfield|site|bvh|oct|text|plugin|numeric|name|tuple|key|efm"
+    r"|B_|D_|M_|map|ten_J|tree)|_(user|group|matid|rgba|plugin|castshadow|width|bvhadr|bvhnum|type"
+    r"|plasticadr|actuatorid|treenum|treeid|history|historyadr|length|length0|ctrladr|ctrlnum"
+    r"|ctrlspec|outadr|outnum|noise)$"
+)
+
+
+def test_every_array_that_mjx_does_not_hold_is_harmless_or_in_the_rules():
+    model = load(arm())
+    arrays = {n for n in dir(model) if n[0] != "_" and isinstance(getattr(model, n), np.ndarray)}
+    missing = arrays - {field.name for field in mjx.Model.fields()}
+    unexplained = {name for name in missing if not HARMLESS.search(name)}
+    # the rule of actuator_damping looks at its polynomial too
+    assert unexplained - {"actuator_dampingpoly"} <= {rule.field for rule in limits.RULES}
+    assert "actuator_delay" in unexplained
 
 
 def test_comparison_refuses_a_model_that_mjx_rejects():
@@ -424,6 +446,15 @@ def test_number_behind_a_disabled_flag_is_named_and_cannot_be_promoted(flag, fie
 def test_friction_that_nothing_can_feel_is_named_and_cannot_be_promoted():
     with pytest.raises(Unsupported, match="varying geom_friction of far; nothing can touch it"):
         check.promote(load(SLIDING), {"geom_friction": ["far"]})
+
+
+def test_friction_at_par_with_what_it_touches_cannot_be_lowered_alone_but_together():
+    model = load(resting())  # MuJoCo's default: 1 everywhere
+    (finding,) = check.cannot_act(model, {"geom_friction": ["floor"]})
+    assert finding.where == ("floor",)
+    assert check.cannot_act(model, {"geom_friction": ["floor", "skin"]}) == []
+    promoted = check.promote(model, {"geom_friction": ["floor"]})
+    assert promoted.geom_priority.tolist() == [1, 0]
 
 
 def test_promotion_leaves_the_given_model_alone():
