@@ -9,7 +9,7 @@ import numpy as np
 from s2r_jax.errors import BadLog
 from s2r_jax.logs.columns import Column, LogMap
 from s2r_jax.logs.config import LogsConfig
-from s2r_jax.logs.resample import interpolate, is_rotation
+from s2r_jax.logs.resample import interpolate, is_held, is_rotation
 from s2r_jax.logs.table import LogWarning, Table
 
 
@@ -38,7 +38,7 @@ def align(table: Table, mapped: LogMap) -> Table:
             values = np.column_stack([table.entries[name] for name in names])
             keep &= clock >= own[0]
             # Counts that wrap cannot be interpolated before they are made signed.
-            if column.signed or column.channels[0].is_held:
+            if column.signed or is_held(column.channels[0].name):
                 values = values[np.clip(np.searchsorted(own, clock, "right") - 1, 0, None)]
             else:
                 keep &= clock <= own[-1]

@@ -20,61 +20,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import mujoco
-
-from s2r_jax import signals
 from s2r_jax.errors import BadValue, MissingKey, UnknownName
 from s2r_jax.logs import units
-from s2r_jax.robot import Joint, Robot, mapping, number
+from s2r_jax.logs.channels import Channel, channels
+from s2r_jax.robot import Robot, mapping, number
 
 TOP_KEYS = ("time", "split", "gaps", "columns")
 COLUMN_KEYS = ("column", "columns", "unit", "scale", "offset", "signed", "optional", "names",
                "order")  # fmt: skip
-COMMANDS = ("target", "torque", "kp", "kd", "enabled")
 GAPS = ("error", "mask")
 ORDERS = ("wxyz", "xyzw")
 BITS = (8, 16, 32)
-
-JOINT_QUANTITIES = {
-    ("position", False): "angle",
-    ("position", True): "length",
-    ("velocity", False): "angular speed",
-    ("velocity", True): "speed",
-}
-BODY_QUANTITIES = {
-    "position": "length",
-    "orientation": "number",
-    "velocity": "speed",
-    "angular_velocity": "angular speed",
-}
-
-
-@dataclass(frozen=True)
-class Channel:
-    """One channel of `Log` that a robot can have."""
-
-    name: str
-    size: int
-    quantity: str | None = None
-    """What it measures, a key of `units.UNITS`; None where anything may be."""
-    joint: Joint | None = None
-    """The entry of the contract that it belongs to."""
-    sign: float = 1.0
-    """Model's value = sign * machine's value + zero."""
-    zero: float = 0.0
-    """[rad, m]."""
-    aliases: tuple[str, ...] = ()
-    """What a file may call this channel's column."""
-
-    @property
-    def is_command(self) -> bool:
-        """Whether the channel was told to the machine, rather than measured."""
-        return self.name.startswith("command/")
-
-    @property
-    def is_held(self) -> bool:
-        """Whether the value of a row holds until the next one."""
-        return self.is_command or self.name == "battery/voltage"
 
 
 @dataclass(frozen=True)
@@ -177,60 +133,6 @@ def parse(robot: Robot) -> LogMap:
         is_masking=gaps == "mask",
         columns=tuple(columns),
     )
-
-
-def channels(robot: Robot) -> dict[str, Channel]:
-    """Return every channel that a log of this robot can have, contract order first."""
-    model, known = robot.model, {}
-    by_joint = {joint.name: joint for joint in robot.joints}
-    for joint, actuator in zip(robot.joints, robot.actuators, strict=True):
-        aliases = (joint.name, actuator)
-        for attribute in ("position", "velocity"):
-            known[f"joint/{joint.name}/{attribute}"] = None  # contract order, filled below
-        known[f"motor/{actuator}/duty"] = Channel(
-            f"motor/{actuator}/duty", 1, "number", joint, joint.sign, 0.0, aliases
-        )
-        name = f"motor/{actuator}/torque"
-        known[name] = Channel(name, 1, "torque", joint, joint.sign, 0.0, aliases)
-        for attribute in COMMANDS:
-            name = f"command/{actuator}/{attribute}"
-            known[name] = _command(robot, actuator, attribute, joint, aliases)
-    for name, (kind, element, attribute, _, size) in signals.names(model).items():
-        if kind == "joint":
-            joint = by_joint.get(element)
-            is_slide = int(model.joint(element).type[0]) == int(mujoco.mjtJoint.mjJNT_SLIDE)
-            sign, zero = (joint.sign, joint.offset) if joint else (1.0, 0.0)
-            known[name] = Channel(
-                name, size, JOINT_QUANTITIES[attribute, is_slide], joint, sign,
-                zero if attribute == "position" else 0.0, (element,)
-            )  # fmt: skip
-        elif kind == "body":
-            known[name] = Channel(name, size, BODY_QUANTITIES[attribute])
-        elif kind == "sensor":
-            known[name] = Channel(name, size)
-        elif kind == "battery":
-            known[name] = Channel(name, size, "voltage")
-    # A joint of the contract that is none of the model's (an actuator on a tendon) has no signal.
-    return {name: channel for name, channel in known.items() if channel is not None}
-
-
-def _command(
-    robot: Robot, actuator: str, attribute: str, joint: Joint, aliases: tuple[str, ...]
-) -> Channel:
-    name = f"command/{actuator}/{attribute}"
-    if attribute == "torque":
-        return Channel(name, 1, "torque", joint, joint.sign, 0.0, aliases)
-    if attribute != "target":
-        return Channel(
-            name, 1, "number" if attribute == "enabled" else None, joint, 1.0, 0.0, aliases
-        )
-    kind = robot.motors.kind
-    if kind == "torque":
-        return Channel(name, 1, "torque", joint, joint.sign, 0.0, aliases)
-    # MuJoCo's own position actuators have a bias proportional to the angle.
-    is_angle = kind != "native" or bool(robot.model.actuator(actuator).biasprm[1] != 0)
-    quantity = "angle" if kind != "native" else None
-    return Channel(name, 1, quantity, joint, joint.sign, joint.offset if is_angle else 0.0, aliases)
 
 
 def _column(name: str, spec: Any, known: Mapping[str, Channel], robot: Robot, place: str) -> Column:

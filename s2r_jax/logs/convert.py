@@ -10,8 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from s2r_jax.errors import BadLog, UnknownName
-from s2r_jax.logs.columns import Channel, Column, LogMap, channels
-from s2r_jax.logs.resample import UNIT_TOLERANCE
+from s2r_jax.logs.channels import Channel, channels
+from s2r_jax.logs.check import check_time, check_values
+from s2r_jax.logs.columns import Column, LogMap
 from s2r_jax.logs.table import Request, Table
 from s2r_jax.robot import Robot
 from s2r_jax.types import Log
@@ -57,10 +58,10 @@ def convert(
             clock = np.arange(high - low) * _step(table, mapped)
         else:
             clock = time[low:high]
-            _check_time(table.name, time_name, clock, table.row + low)
+            check_time(table.name, time_name, clock, table.row + low)
         for channel, (kind, source) in kinds.items():
             part = found[channel][low:high]
-            _check_values(table.name, source, kind, part, table.row + low, mapped.is_masking)
+            check_values(table.name, source, kind, part, table.row + low, mapped.is_masking)
         begin = clock[0] if mapped.split or time is None or math.isnan(first) else first
         late = clock - begin
         keep = (late >= request.start) & (late < request.stop)
@@ -249,48 +250,6 @@ def _numbers(table: Table, name: str) -> np.ndarray:
         first = f", e.g. {values.flat[0]!s:.40}" if values.size else ""
         raise BadLog(table.name, name, f"holds {values.dtype}{first}; expected numbers")
     return values.astype(float)
-
-
-def _check_time(file: str, name: str, time: np.ndarray, first: int) -> None:
-    bad = np.flatnonzero(~np.isfinite(time))
-    if len(bad):
-        raise BadLog(file, name, f"row {first + bad[0]} is {time[bad[0]]}, expected a time")
-    back = np.flatnonzero(np.diff(time) <= 0)
-    if len(back):
-        row = int(back[0]) + 1
-        how = "repeats" if time[row] == time[row - 1] else "goes back to"
-        problem = f"row {first + row} {how} {time[row]:.9g} s after {time[row - 1]:.9g} s"
-        raise BadLog(file, name, problem)
-
-
-def _check_values(
-    file: str, source: str, channel: Channel, values: np.ndarray, first: int, is_masking: bool
-) -> None:
-    finite = np.isfinite(values)
-    finite = finite if values.ndim == 1 else finite.all(axis=1)
-    may_miss = is_masking and not channel.is_command
-    for row in np.flatnonzero(~finite):
-        if not may_miss or np.isinf(values[row]).any():
-            hint = "" if channel.is_command or is_masking else (
-                "; 'gaps: mask' in robot.yaml's logs allows missing samples of measured signals"
-            )  # fmt: skip
-            raise BadLog(
-                file, source, f"row {first + row} is {values[row]}, expected a number{hint}"
-            )
-    if not finite.any():
-        raise BadLog(file, source, "has not one number")
-    if channel.name.startswith("body/") and channel.name.endswith("/orientation"):
-        off = np.abs(np.linalg.norm(values, axis=1) - 1)
-        bad = np.flatnonzero(off > UNIT_TOLERANCE)
-        if len(bad):
-            problem = f"row {first + bad[0]} is {values[bad[0]]}, no unit quaternion"
-            raise BadLog(file, source, problem)
-    if channel.name.endswith("/enabled"):
-        bad = np.flatnonzero((values < 0) | (values > 1))
-        if len(bad):
-            raise BadLog(
-                file, source, f"row {first + bad[0]} is {values[bad[0]]:g}, expected 0 to 1"
-            )
 
 
 def _too_short(name: str, rows: int, request: Request, length: float) -> BadLog:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from s2r_jax.logs.columns import Channel, channels
+from s2r_jax.logs.channels import Channel, channels
 from s2r_jax.logs.resample import Gap, finite_rows, gaps, longest_gap, resample
 from s2r_jax.logs.state import estimate, smooth
 from s2r_jax.robot import Robot
