@@ -119,10 +119,9 @@ def read(path: Path, *, name: Path | None = None) -> Bundle:
         raise MissingFile(file, "bundle", "s2r export writes one")
     members = _members(path, str(file))
     manifest = _manifest(members, str(file))
+    text = _text(members, "contract.json", str(file))
     try:
-        contract = contract_file.from_json(
-            _text(members, "contract.json", str(file)), "contract.json"
-        )
+        contract = contract_file.from_json(text, "contract.json")
     except S2RError as error:
         raise BadBundle(str(file), str(error)) from None
     for key, value in (("contract", contract.hash), ("robot", contract.robot)):

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import typing
 from typing import Any
 
 from s2r_jax.deploy.contract import (
@@ -152,14 +153,18 @@ def _read_all(kind: Any, values: Any, place: str) -> Any:
 
 def _read(kind: Any, value: Any, place: str) -> Any:
     """Build a flat dataclass from an object with exactly its keys."""
-    fields = {field.name: str(field.type) for field in dataclasses.fields(kind)}
+    types = {field.name: field.type for field in dataclasses.fields(kind)}
+    fields = {name: str(hint) for name, hint in types.items()}
     given = dict(_mapping(value, list(fields), place))
     for key, entry in given.items():
-        hint = fields[key]
+        hint, choices = fields[key], typing.get_args(types[key])
         if entry is None and key in UNLIMITED:
             given[key] = UNLIMITED[key]
         elif entry is None and "None" in hint:
             continue
+        elif "Literal" in hint:
+            if entry not in choices:
+                raise UnknownName(place, entry, choices, key)
         elif "float" in hint:
             given[key] = _number(entry, place, key)
         elif "int" in hint:

@@ -33,8 +33,8 @@ class Memory(NamedTuple):
 
     target: Float[np.ndarray, " nu"]
     """Angles; where the target is no angle it is not used."""
-    speed: Float[np.ndarray, " nu"]
-    """Speed of the commanded angle [rad/s]."""
+    step: Float[np.ndarray, " nu"]
+    """How far the commanded angle moved in the last control period [rad]."""
 
 
 def start(contract: Contract, sensors: Float[np.ndarray, " sensor"]) -> Memory:
@@ -131,25 +131,42 @@ def limit(
     fastest, strongest = contract.columns["velocity"], contract.columns["torque"]
     is_angle, is_effort = contract.is_target["angle"], contract.is_target["effort"]
 
-    speed = _clip((asked - memory.target) / contract.period, -fastest, fastest)
-    if contract.limits.acceleration is not None:
-        change = contract.limits.acceleration * contract.period
-        speed = _clip(speed, memory.speed - change, memory.speed + change)
-    angle = memory.target + speed * contract.period
+    # A joint that starts outside its limits may come back at its own pace, but go no further.
+    nearest, farthest = np.minimum(low, memory.target), np.maximum(high, memory.target)
+    step = _step(contract, _clip(asked, low, high) - memory.target, memory.step)
+    angle = _clip(memory.target + step, nearest, farthest)
     effort = _clip(asked, -strongest, strongest)
     rate = _clip(asked, -fastest, fastest)
-    within = np.where(is_angle, angle, np.where(is_effort, effort, rate))
+    within = _clip(np.where(is_effort, effort, rate), low, high)
     target: Any = _within_torque(
-        contract, _clip(within, low, high), np.asarray(command.kp), sensors
+        contract, np.where(is_angle, angle, within), np.asarray(command.kp), sensors
     )
     torque: Any = _clip(np.asarray(command.torque, dtype=float), -strongest, strongest)
 
-    # The rate and back rounds by a few units in the last place; that is no limit at work.
+    # Adding a difference rounds by a few units in the last place; that is no limit at work.
     is_moved = (abs(target - asked) > 1e-9 * (1 + abs(asked))) | (torque != command.torque)
     limited = command._replace(target=target, torque=torque)
     reasons = _not_finite(contract, limited)
-    moved = np.where(is_angle, (target - memory.target) / contract.period, 0.0)
+    moved = np.where(is_angle, target - memory.target, 0.0)
     return limited, Status(reasons, is_moved), Memory(np.where(is_angle, target, 0.0), moved)
+
+
+def _step(
+    contract: Contract, distance: Float[np.ndarray, " nu"], last: Float[np.ndarray, " nu"]
+) -> Float[np.ndarray, " nu"]:
+    """Return how far the commanded angles move now, given how far they are from where to go.
+
+    Under an acceleration limit a the step is the longest from which the angle can still stop
+    there: n steps that shrink by c = a period² each, from s on, cover n s - n (n - 1) c / 2.
+    """
+    farthest = contract.columns["velocity"] * contract.period
+    step = _clip(distance, -farthest, farthest)
+    if contract.limits.acceleration is None:
+        return step
+    change = contract.limits.acceleration * contract.period**2
+    steps = np.maximum(np.ceil((np.sqrt(1 + 8 * abs(distance) / change) - 1) / 2), 1)
+    stopping = abs(distance) / steps + (steps - 1) * change / 2
+    return _clip(_clip(step, -stopping, stopping), last - change, last + change)
 
 
 def _clip(value: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:

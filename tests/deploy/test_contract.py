@@ -51,9 +51,10 @@ def variants(contract):
         if field.name in ("joints", "signals"):
             for i, entry in enumerate(value):
                 for inner in dataclasses.fields(entry):
-                    other = dataclasses.replace(
-                        entry, **{inner.name: changed(getattr(entry, inner.name))}
-                    )
+                    value_now = getattr(entry, inner.name)
+                    is_kind = inner.name == "target"
+                    changes = {inner.name: "speed" if is_kind else changed(value_now)}
+                    other = dataclasses.replace(entry, **changes)
                     row = (*value[:i], other, *value[i + 1 :])
                     yield f"{field.name}/{i}/{inner.name}", {field.name: row}
         elif field.name == "observation":
@@ -64,7 +65,8 @@ def variants(contract):
                     yield f"{field.name}/{i}/{inner}", {field.name: row}
         elif field.name == "limits":
             for inner in dataclasses.fields(value):
-                other = {inner.name: changed(getattr(value, inner.name))}
+                is_name = inner.name == "tilt_signal"
+                other = {inner.name: "x" if is_name else changed(getattr(value, inner.name))}
                 yield f"limits/{inner.name}", {"limits": dataclasses.replace(value, **other)}
         if field.name not in ("limits",):
             yield field.name, {field.name: changed(value)}

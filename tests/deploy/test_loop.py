@@ -22,11 +22,11 @@ def still(observation):
 
 
 def lets_down(machine, config=LOCKSTEP):
-    """Whether the last thing the machine heard, for half a second of somebody's clock, is: brake."""
+    """Whether the last thing the machine heard, for half a second by some clock, is: brake."""
     after = [t for t in machine.damped if not machine.written or t >= machine.written[-1][0]]
     if config.is_lockstep and len(after) >= 50:
         return True
-    return len(after) > 5 and after[-1] - after[0] > 0.4
+    return len(after) > 2 and after[-1] - after[0] > 0.4
 
 
 def test_run_observes_decides_and_sends_in_machine_coordinates():

@@ -15,8 +15,8 @@ MEMORY = safety.start(CONTRACT, cases.UPRIGHT)
 COOL = np.full(2, 30.0)
 
 
-def limited(target, contract=CONTRACT, memory=MEMORY, **fields):
-    command = contract.command(np.asarray(target, dtype=float))._replace(**fields)
+def limited(asked, contract=CONTRACT, memory=MEMORY, **fields):
+    command = contract.command(np.asarray(asked, dtype=float))._replace(**fields)
     return safety.limit(contract, command, cases.UPRIGHT, memory)
 
 
@@ -25,8 +25,8 @@ def test_command_within_the_limits_passes_unchanged():
     assert status.is_safe
     assert not status.is_clipped.any()
     assert command.target.tolist() == pytest.approx([0.3, 1.0], abs=1e-15)
-    # From the measured 0.2 rad to 0.3 rad in 10 ms.
-    assert memory.speed.tolist() == pytest.approx([10.0, 0.0])
+    # From the measured 0.2 rad.
+    assert memory.step.tolist() == pytest.approx([0.1, 0.0])
 
 
 def test_targets_torques_and_speeds_are_held_within_their_limits():
@@ -50,6 +50,18 @@ def test_speed_of_the_target_changes_no_faster_than_the_acceleration_limit():
     speeds = np.diff(angles) / 0.01
     assert abs(np.diff(speeds, prepend=0.0)).max() <= 100 * 0.01 + 1e-9
     assert speeds[:3] == pytest.approx([1.0, 2.0, 3.0])
+    assert max(angles) <= 1.5 + 1e-12
+    assert angles[-1] == pytest.approx(1.5)
+    assert speeds[-1] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_joint_that_starts_outside_its_limits_comes_back_at_its_own_pace():
+    memory = safety.Memory(np.array([2.8, 0.0]), np.zeros(2))
+    angles = []
+    for asked in (5.0, 0.0, 0.0):
+        command, _, memory = limited([asked, 0.0], memory=memory)
+        angles.append(command.target[0])
+    assert angles == pytest.approx([2.3, 1.8, 1.3])
 
 
 def test_pd_target_stays_where_its_law_keeps_the_torque_limit():
