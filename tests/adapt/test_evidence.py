@@ -11,7 +11,9 @@ from numpy.testing import assert_allclose
 from s2r_jax.adapt import evidence
 from s2r_jax.adapt.probe import a_distance
 
-KEY = jax.random.key(0)
+
+def _key():
+    return jax.random.key(0)
 
 
 def _samples(shift: float) -> list[jax.Array]:
@@ -23,11 +25,11 @@ def _samples(shift: float) -> list[jax.Array]:
 
 def test_a_distance_of_identical_distributions_is_near_zero():
     # 1000 test samples: standard deviation of 2 (1 - 2 error) is 4 sqrt(0.25 / 1000) = 0.063.
-    assert jax.jit(a_distance)(KEY, *_samples(0.0)) < 3 * 0.063
+    assert jax.jit(a_distance)(_key(), *_samples(0.0)) < 3 * 0.063
 
 
 def test_a_distance_of_separable_distributions_is_two():
-    assert jax.jit(a_distance)(KEY, *_samples(12.0)) == 2.0
+    assert jax.jit(a_distance)(_key(), *_samples(12.0)) == 2.0
 
 
 def test_a_distance_sees_a_difference_that_no_mean_or_covariance_shows():
@@ -36,12 +38,12 @@ def test_a_distance_sees_a_difference_that_no_mean_or_covariance_shows():
     ring = np.stack([np.cos(angle), np.sin(angle)], -1).astype(np.float32)
     blob = (rng.normal(size=(2, 500, 2)) * 0.5**0.5).astype(np.float32)  # the same covariance
     parts = [jnp.asarray(x) for x in (ring[0], blob[0], ring[1], blob[1])]
-    assert jax.jit(a_distance)(KEY, *parts) > 1.0
+    assert jax.jit(a_distance)(_key(), *parts) > 1.0
 
 
 def test_a_distance_with_swapped_test_sets_is_clipped_at_zero():
     source_fit, target_fit, source_test, target_test = _samples(12.0)
-    assert jax.jit(a_distance)(KEY, source_fit, target_fit, target_test, source_test) == 0.0
+    assert jax.jit(a_distance)(_key(), source_fit, target_fit, target_test, source_test) == 0.0
 
 
 def test_constant_predictor_is_collapsed_and_a_perfect_one_is_not(small):

@@ -15,13 +15,17 @@ from s2r_jax.adapt.config import AdaptConfig
 from s2r_jax.adapt.fit import METHODS
 from s2r_jax.adapt.objective import init_model, task_loss
 
-KEY = jax.random.key(0)
+
+def _key():
+    return jax.random.key(0)
+
+
 methods = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 
 
 @methods
 def test_step_keeps_shape_and_dtype_of_state(method, small, batch):
-    state = jax.eval_shape(lambda: method.init(KEY, small))
+    state = jax.eval_shape(lambda: method.init(_key(), small))
     stepped, _ = jax.eval_shape(lambda s: method.step(s, batch, jnp.float32(0.1), small), state)
     assert stepped == state
 
@@ -35,7 +39,7 @@ def test_changing_the_weight_does_not_retrace_the_step(method, small, batch):
     def step(state, weight):
         return method.step(state, batch, weight, small)
 
-    state = method.init(KEY, small)
+    state = method.init(_key(), small)
     for weight in (0.0, 0.1, 1.0):
         state, info = step(state, jnp.float32(weight))
         assert info.weight == np.float32(weight)
@@ -44,7 +48,7 @@ def test_changing_the_weight_does_not_retrace_the_step(method, small, batch):
 @methods
 def test_without_weight_the_target_has_no_influence_on_the_model(method, small, batch):
     step = jax.jit(lambda s, b, w: method.step(s, b, w, small)[0].model)
-    state = method.init(KEY, small)
+    state = method.init(_key(), small)
     other = batch._replace(target=255 - batch.target)
     zero, some = jnp.float32(0.0), jnp.float32(0.5)
     chex.assert_trees_all_close(
@@ -61,7 +65,7 @@ def test_without_weight_the_target_has_no_influence_on_the_model(method, small, 
 
 def test_encoder_of_the_article_turns_128x128x3_into_256_and_12_actions():
     config = AdaptConfig()
-    model = jax.eval_shape(lambda: init_model(KEY, config))
+    model = jax.eval_shape(lambda: init_model(_key(), config))
     dense = model.encoder["params"]["Dense_0"]["kernel"].shape
     assert dense == (8 * 8 * 128, 256)
     assert model.policy["params"]["Dense_0"]["kernel"].shape == (256, 12)
@@ -70,7 +74,7 @@ def test_encoder_of_the_article_turns_128x128x3_into_256_and_12_actions():
 def test_adversarial_slope_opposes_the_discriminator(small, batch):
     # With λ = 1 the encoder's slope of (task + confusion) is that of (task - confusion) without
     # reversal: both sides of the game in one backward pass, checked against two.
-    state = dann.init(KEY, small)
+    state = dann.init(_key(), small)
 
     def parts(model, reverse):
         features = dann.encode(model, jnp.concatenate([batch.source, batch.target]), small)
