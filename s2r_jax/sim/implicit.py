@@ -101,7 +101,7 @@ def _check(model: mjx.Model, data: mjx.Data) -> None:
 
 
 def _keep_dtypes(new: mjx.Data, old: mjx.Data) -> mjx.Data:
-    """`put_data` gives int32 contact indices under float64, MJX's step int64: no carry of a scan."""
+    """`put_data` gives int32 contact indices under float64, MJX's step int64: no scan carry."""
     return jax.tree.map(lambda x, y: x if x is y else jnp.asarray(x).astype(y.dtype), new, old)
 
 

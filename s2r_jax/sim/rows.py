@@ -44,7 +44,8 @@ def _stiffness_damping_impedance(
     pos: Float[Array, ""],
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     is_idle = jnp.all(solref == 0)
-    width = jnp.maximum(MINVAL, solimp[2])
+    # A few roundings less than the width, lest 1 - width / width come out negative.
+    width = jnp.maximum(MINVAL, solimp[2]) * (1 - 4 * jnp.finfo(pos.dtype).eps)
     k, b, impedance = constraint._kbi(
         model, jnp.where(is_idle, 1, solref), solimp, jnp.clip(pos, -width, width)
     )
