@@ -38,4 +38,7 @@ def test_a_default_that_does_not_fit_leaves_the_bounds_and_says_so():
         "bounds: the default of geom/*/friction is no offset or factor"
     )
     offset = one("body/arm/mass", -1.0, 1.0, 0.0, "add")
+    assert default_choices(offset)[0].reason == (
+        "bounds: the default of body/*/mass is no offset or factor"
+    )
     assert_allclose(from_defaults(offset).low, -1.0)

@@ -11,12 +11,11 @@ from s2r_jax.parameters import ParameterSet
 from s2r_jax.randomize import distribution as d
 from tests.randomize.cases import CORRELATION, MARGINALS, PARAMETERS
 
-KEY = jax.random.key(3)
 COUNT = 20000
 
 
 def draw(distribution, count=COUNT):
-    keys = jax.random.split(KEY, count)
+    keys = jax.random.split(jax.random.key(3), count)
     return np.asarray(jax.vmap(d.sample, (0, None))(keys, distribution), dtype=float)
 
 
@@ -117,7 +116,7 @@ def test_other_ranges_do_not_recompile():
         d.from_bounds(PARAMETERS),
         d.build(PARAMETERS, MARGINALS, CORRELATION),
     ):
-        assert sample(KEY, distribution).shape == (5,)
+        assert sample(jax.random.key(3), distribution).shape == (5,)
 
 
 def test_nominal_gives_the_nominal_theta():
