@@ -44,7 +44,7 @@ class JointContract:
     high: float
     """Highest target that may be commanded."""
     velocity: float
-    """Fastest a commanded angle may move [rad/s]."""
+    """Fastest the joint may move [rad/s]; beyond it the motors brake, where speed is measured."""
     torque: float
     """Largest torque that may be commanded [N m]."""
     default: float
@@ -70,8 +70,11 @@ class SignalContract:
 class Limits:
     """When the loop gives up and damps. An absent (`null`) limit is not watched."""
 
+    slew: float | None = None
+    """Fastest a commanded angle may move [rad/s]. Training knows no such limit: choose it so that
+    it bites on nothing that the policy does in simulation."""
     acceleration: float | None = None
-    """Fastest change of a commanded speed [rad/s²]."""
+    """Fastest change of the speed of a commanded angle [rad/s²]; the same caution."""
     temperature: float | None = None
     """Hottest motor [°C]."""
     voltage_low: float | None = None

@@ -103,7 +103,15 @@ def check(contract: Contract, place: str) -> None:
 
 def _check_limits(contract: Contract, place: str) -> None:
     limits = contract.limits
-    for field in ("acceleration", "temperature", "voltage_low", "voltage_high", "tilt", "stale"):
+    for field in (
+        "slew",
+        "acceleration",
+        "temperature",
+        "voltage_low",
+        "voltage_high",
+        "tilt",
+        "stale",
+    ):
         value = getattr(limits, field)
         if value is not None and not (math.isfinite(value) and value > 0):
             raise BadValue(place, field, value, "a positive number")

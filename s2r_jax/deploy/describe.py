@@ -11,7 +11,7 @@ from s2r_jax.observation import Term
 from s2r_jax.robot import Robot, mapping, number
 from s2r_jax.signals import Signal
 
-LIMITS = ("acceleration", "temperature", "voltage_low", "voltage_high", "tilt", "stale")
+LIMITS = ("slew", "acceleration", "temperature", "voltage_low", "voltage_high", "tilt", "stale")
 #: Unit of a signal by its attribute; a second one where the joint slides.
 UNITS = {
     "position": ("rad", "m"),

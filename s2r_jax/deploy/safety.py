@@ -74,6 +74,11 @@ def inspect(
         if not np.isfinite(sensors[entry]).all():
             reasons.append(f"sensor: {name} is not finite")
     # Each test is written so that NaN fails it.
+    for joint in contract.joints:
+        entry = contract.slices.get(f"joint/{joint.name}/velocity")
+        if entry is not None and not abs(sensors[entry][0]) <= joint.velocity:
+            speed = f"{sensors[entry][0]:.1f} rad/s (limit {joint.velocity:g} rad/s)"
+            reasons.append(f"speed: {joint.name} {speed}")
     if limits.temperature is not None:
         for joint, value in zip(contract.joints, temperature, strict=True):
             if not value <= limits.temperature:
@@ -110,7 +115,7 @@ def limit(
 ) -> tuple[Command, Status, Memory]:
     """Return the command within the contract's limits, the verdict, and the next memory.
 
-    Targets are held within the joint's limits. Angles move no faster than the speed limit and
+    Targets are held within the joint's limits. Angles move no faster than the slew limit and
     change their speed no faster than the acceleration limit; speeds are held within the speed
     limit, efforts and feed-forward torques within the torque limit. Where the firmware is a PD law
     in SI units (`pd`) and the position is measured, the target is also held so close to the joint
@@ -159,8 +164,10 @@ def _step(
     Under an acceleration limit a the step is the longest from which the angle can still stop
     there: n steps that shrink by c = a period² each, from s on, cover n s - n (n - 1) c / 2.
     """
-    farthest = contract.columns["velocity"] * contract.period
-    step = _clip(distance, -farthest, farthest)
+    step = distance
+    if contract.limits.slew is not None:
+        farthest = np.full_like(distance, contract.limits.slew * contract.period)
+        step = _clip(distance, -farthest, farthest)
     if contract.limits.acceleration is None:
         return step
     change = contract.limits.acceleration * contract.period**2

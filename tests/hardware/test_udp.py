@@ -4,8 +4,10 @@ import threading
 import numpy as np
 import pytest
 
+from s2r_jax.deploy import loop
 from s2r_jax.errors import BadValue, MissingFile
 from s2r_jax.hardware import wire
+from s2r_jax.hardware.driver import Driver
 from s2r_jax.hardware.emulator import Emulator
 from s2r_jax.hardware.server import Server
 from s2r_jax.hardware.udp import UdpDriver
@@ -95,6 +97,14 @@ def test_robot_that_went_away_reads_as_silence(pair):
     driver.write(command([0.0, 0.0]))
     driver.damp()
     assert driver.read(0.05) is None
+
+
+def test_it_is_a_driver_to_whoever_asks():
+    driver = UdpDriver(("127.0.0.1", 9), JOINTS, SIGNALS)
+    assert isinstance(driver, Driver)
+    assert isinstance(driver, loop.Robot)
+    with pytest.raises(BadValue, match="driver: connection is None, expected an open one"):
+        driver.damp()
 
 
 def test_driver_refuses_other_machines():
