@@ -65,7 +65,11 @@ def posterior_choices(
         if row is not None and posterior.identifiable[row]:
             choices.append(_identified(posterior, parameters, config, row, index))
         else:
-            choices.append(_unidentified(parameters, index))
+            is_at_bound = row is not None and bool(posterior.at_bound[row])
+            why = (
+                "the estimate stands on its bound" if is_at_bound else "the logs do not identify it"
+            )
+            choices.append(_unidentified(parameters, index, why))
     return choices
 
 
@@ -92,15 +96,15 @@ def _identified(
     return Choice(marginal, f"identified: {width}")
 
 
-def _unidentified(parameters: ParameterSet, index: int) -> Choice:
+def _unidentified(parameters: ParameterSet, index: int, why: str) -> Choice:
     start, prior = parameters.start[index], parameters.prior_std[index]
     if not np.isfinite(prior):
-        return bounds(parameters, index, "the logs do not identify it")
+        return bounds(parameters, index, why)
     is_log = parameters.transforms[index] == "log"
     low, high = parameters.low[index], parameters.high[index]
     std = prior / start if is_log else prior  # first order: d ln θ = dθ / θ
     marginal = Marginal("lognormal" if is_log else "normal", low, high, start, std)
-    return Choice(marginal, "prior: the logs do not identify it")
+    return Choice(marginal, f"prior: {why}")
 
 
 def _standard_error(posterior: Posterior, parameters: ParameterSet, row: int) -> float:

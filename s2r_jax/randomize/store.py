@@ -24,7 +24,7 @@ import yaml
 
 from s2r_jax.errors import BadValue, MissingFile, MissingKey, UnknownName
 from s2r_jax.parameters import ParameterSet
-from s2r_jax.randomize.distribution import KINDS, Distribution, Kind, Marginal, build
+from s2r_jax.randomize.distribution import KINDS, Distribution, Kind, Marginal, build, from_bounds
 from s2r_jax.robot import mapping, number
 
 FILE = "randomization.yaml"
@@ -69,13 +69,20 @@ def to_yaml(
     distribution: Distribution, parameters: ParameterSet, reasons: Sequence[str] = ()
 ) -> str:
     """Return the text of the file; `reasons` says of each parameter where its marginal is from."""
-    lines = ["parameters:"]
+    lines, limits = ["parameters:"], from_bounds(parameters)
     for index, name in enumerate(parameters.names):
+        # A bound that was rounded to float32 is written as it was declared; it reads back the same.
+        bounds = {
+            float(limits.low[index]): parameters.low[index],
+            float(limits.high[index]): parameters.high[index],
+        }
         kind = KINDS[int(distribution.kind[index])]
         entry: dict[str, Any] = {"name": name, "kind": kind}
         for key in KEYS[kind]:
             values = getattr(distribution, "mean" if key == "value" else key)
-            entry[key] = _shortest(np.asarray(values)[index])
+            value = np.asarray(values)[index]
+            is_bound = key != "std" and float(value) in bounds
+            entry[key] = bounds[float(value)] if is_bound else float(str(value))
         if reasons:
             entry["reason"] = reasons[index]
         lines.append(f"- {_flow(entry)}")
@@ -160,10 +167,6 @@ def _correlation(content: Any, parameters: ParameterSet, place: str) -> np.ndarr
     index = [parameters.index(name) for name in names]
     matrix[np.ix_(index, index)] = values
     return matrix
-
-
-def _shortest(value: np.floating) -> float:
-    return float(str(value))
 
 
 def _flow(value: Any) -> str:

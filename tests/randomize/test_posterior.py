@@ -86,6 +86,13 @@ def test_parameters_that_were_not_identified_count_as_unknown():
     ]
 
 
+def test_an_estimate_on_its_bound_says_only_that_much():
+    at_bound = posterior(at_bound=np.array([False, False, False, True, False]))
+    choice = posterior_choices(at_bound, PARAMETERS, CONFIG)[3]
+    assert choice.marginal == d.Marginal("uniform", 0.0, 0.03)
+    assert choice.reason == "bounds: the estimate stands on its bound"
+
+
 def test_an_estimate_at_zero_keeps_a_width():
     known = np.array([True, True, True, True, False])
     value = np.array([0.8, 2.0, 0.9, 0.0, 0.1])

@@ -64,6 +64,9 @@ def test_bounds_survive_the_file():
     distribution = d.from_bounds(PARAMETERS)
     again = store.from_yaml(store.to_yaml(distribution, PARAMETERS), PARAMETERS)
     chex.assert_trees_all_equal(distribution, again)
+    assert "{name: latency/action, kind: uniform, low: 0.0, high: 0.03}" in store.to_yaml(
+        distribution, PARAMETERS
+    )
 
 
 @pytest.mark.parametrize(
