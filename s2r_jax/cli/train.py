@@ -75,10 +75,10 @@ def train(
     with screen.progress(title, config.updates) as advance:
 
         def callback(progress: training.Progress, info: Any, _: Any) -> None:
-            entry = {name: float(value) for name, value in info._asdict().items()}
+            entry = {key: float(value) for key, value in info._asdict().items() if key != "outcome"}
             rate = {"steps": progress.steps, "steps_per_second": progress.rate}
             run.metric(update=progress.update, **rate, **entry)
-            advance(progress.update, f"success {entry['success']:.0%}")
+            advance(progress.update, f"success {entry['success_rate']:.0%}")
 
         result = training.train(environment, drawn, config, callback)
     policies.save(result.policy, environment.task.observation, run.path / "policy", task)
@@ -109,7 +109,7 @@ def _learning_curve(history: list[Any]) -> Any:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(1, 2, figsize=(10, 3))
-    for axis, name in zip(axes, ("reward", "success"), strict=True):
+    for axis, name in zip(axes, ("reward", "success_rate"), strict=True):
         values = [float(getattr(info, name)) for info in history]
         axis.plot(range(1, len(values) + 1), values, color="#0065bd")
         axis.set(xlabel="update", ylabel=name)
