@@ -84,6 +84,62 @@ def test_torque_targets_are_not_offset_by_an_angle(make_robot: Maker, tmp_path: 
     assert_array_equal(log.channels["command/lower_motor/target"], -TIME)
 
 
+FORCE = {"column": "x", "unit": "N"}
+NATIVE = """
+<mujoco>
+  <option timestep="0.002"/>
+  <worldbody>
+    <body name="cart">
+      <joint name="rail" type="slide" axis="1 0 0"/>
+      <geom size="0.1"/>
+      <body name="pole"><joint name="hinge" axis="0 1 0"/><geom size="0.1" pos="0 0 1"/></body>
+      <body name="arm"><joint name="swing" axis="0 1 0"/><geom size="0.1" pos="0 0 1"/></body>
+    </body>
+  </worldbody>
+  <actuator>
+    <position name="servo" joint="swing" kp="5"/>
+    <motor name="push" joint="rail"/>
+  </actuator>
+</mujoco>
+"""
+
+
+def test_native_actuators_have_an_offset_where_they_hold_an_angle(
+    make_robot: Maker, tmp_path: Path
+):
+    columns = {"command/servo/target": "x", "command/push/target": "x", "motor/push/torque": FORCE}
+    joints = {"swing": {"offset": 0.25}, "rail": {"offset": 0.5, "sign": -1}}
+    robot = make_robot(NATIVE, columns, kind="native", joints=joints)
+    (log,) = read(save(tmp_path, time=TIME, x=TIME), robot)
+    assert_array_equal(log.channels["command/servo/target"], TIME + 0.25)
+    assert_array_equal(log.channels["command/push/target"], -TIME)
+    assert_array_equal(log.channels["motor/push/torque"], -TIME)
+
+
+def test_glob_ranges_over_the_contract_only(make_robot: Maker, tmp_path: Path):
+    robot = make_robot(NATIVE, {"joint/*/velocity": "q"}, kind="native")
+    q = np.arange(8.0).reshape(4, 2)
+    (log,) = read(save(tmp_path, time=TIME, q=q), robot)
+    assert_array_equal(log.channels["joint/swing/velocity"], q[:, 0])  # the first actuator's
+    assert_array_equal(log.channels["joint/rail/velocity"], q[:, 1])
+    assert len(log.channels) == 2
+    passive = NATIVE[: NATIVE.index("<actuator>")] + "</mujoco>"
+    robot = make_robot(passive, {"joint/*/velocity": "q"})
+    (log,) = read(save(tmp_path, time=TIME, q=np.zeros((4, 3))), robot)
+    assert len(log.channels) == 3
+
+
+def test_window_of_rows_without_times(make_robot: Maker, tmp_path: Path):
+    columns = {"body/cube/position": "p"}
+    logs = {"time": {"step": 0.1}, "split": "offsets"}
+    robot = make_robot(CUBE, columns, logs=logs)
+    p = np.arange(24.0).reshape(8, 3)
+    path = save(tmp_path, p=p, offsets=np.array([0, 4, 8]))
+    first, second = read(path, robot, start=0.1, stop=0.25)
+    assert_allclose(first.time, [0.1, 0.2])
+    assert_array_equal(second.channels["body/cube/position"], p[5:7])
+
+
 def test_glob_takes_the_order_of_the_contract(make_robot: Maker, tmp_path: Path):
     robot = make_robot(PAIR, {"joint/*/position": "q", "command/*/target": {"columns": ["b", "a"]}})
     q = np.arange(8.0).reshape(4, 2)

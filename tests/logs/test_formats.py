@@ -82,6 +82,16 @@ def test_pieces_of_a_large_file_join_to_the_whole(make_robot: Maker, tmp_path: P
     assert_array_equal(log.channels["command/servo/target"], log.time)
 
 
+def test_rows_are_numbered_through_pieces_and_windows(make_robot: Maker, tmp_path: Path):
+    servo = make_robot(SERVO, {"joint/hinge/position": "q"})
+    time = np.arange(200_000) * 0.001
+    q = np.where(np.arange(200_000) == 150_017, np.nan, time)
+    pa.parquet.write_table(pa.table({"time": time, "q": q}), tmp_path / "a.parquet")
+    for start in (0.0, 20.0, 149.0):
+        with pytest.raises(BadLog, match="column 'q': row 150017 is nan"):
+            read(tmp_path / "a.parquet", servo, start=start)
+
+
 def test_json_and_npz_of_the_servo_bench_are_the_same_logs(data_folder: Path):
     xl330 = robot.load(EXAMPLES / "xl330")
     paths = sorted((data_folder / "xl330").glob("*.npz"))

@@ -24,8 +24,8 @@ def test_commands_hold_and_measurements_interpolate():
 
 
 def test_rounded_clock_does_not_shift_a_command():
-    # 0.1 + 0.2 > 0.3: a grid time just before its row must still take that row.
-    time = np.array([0.0, 0.1, 0.1 + 0.2, 0.4])
+    # A grid time that rounding puts just before its row must still take that row.
+    time = np.array([0.0, 0.1, 0.3 + 1e-10, 0.4])
     even = resample(Log("a", time, {"command/m/target": np.array([0.0, 1.0, 3.0, 4.0])}), 0.1)
     assert_array_equal(even.channels["command/m/target"], [0, 1, 1, 3, 4])
 
