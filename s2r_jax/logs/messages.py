@@ -41,20 +41,22 @@ def table_of(messages: Iterable[Message], file: str, request: Request) -> Table:
     """
     kept: dict[str, list[Message]] = {}
     fields: dict[str, Mapping[str, Any]] = {}
+    bases: dict[str, bool | None] = {}
     first: int | None = None
     for message in messages:
         topic = message.topic
-        is_wanted = any(name.startswith(f"{topic}.") for name in request.columns)
         if topic not in fields:
+            is_wanted = _has(request.columns, topic)
+            bases[topic] = _has(request.time, topic) if is_wanted else None
             try:
                 fields[topic] = _fields(message, file, 0)
             except S2RError:
                 if is_wanted:
                     raise
                 fields[topic] = {LOG_TIME: message.log_time}  # an image, a map: nobody asked
-        if not is_wanted:
+        is_base = bases[topic]
+        if is_base is None:
             continue
-        is_base = any(name.startswith(f"{topic}.") for name in request.time)
         if is_base and first is None:
             first = message.log_time
         margin = 0.0 if is_base else MARGIN
@@ -77,6 +79,10 @@ def table_of(messages: Iterable[Message], file: str, request: Request) -> Table:
                 entries[column] = stack([row.get(name) for row in rows], file, column)
                 clocks[column] = clock
     return Table(file, entries, available, clocks=clocks, is_cut=True)
+
+
+def _has(columns: Iterable[str], topic: str) -> bool:
+    return any(name.startswith(f"{topic}.") for name in columns)
 
 
 def _fields(message: Message, file: str, row: int) -> dict[str, Any]:
