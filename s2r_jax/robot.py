@@ -165,7 +165,7 @@ def load(folder: str | Path) -> Robot:
     control = mapping(document["control"], f"{place}: control", ("period",))
     period = number(control, "period", f"{place}: control", minimum=1e-5)
     spec, model = _compile(folder / str(document["model"]), document.get("clamp"), place)
-    declared = _declared(document.get("parameters", []), f"{place}: parameters")
+    declared = _declared(document.get("parameters") or [], f"{place}: parameters")
     motors = motor_table(document.get("motors", {"kind": "native"}), model, f"{place}: motors")
     motors = motors.touched_by([parameter.target for parameter in declared])
     model = motors.with_friction_rows(spec, model)

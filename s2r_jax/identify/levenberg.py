@@ -77,14 +77,15 @@ def step(
     size = float(np.max(np.abs(move), initial=0.0))
     promised = float(predicted / max(state.normal.cost, 1e-300))
     if is_better:
-        damping = max(state.damping * max(1 / 3, 1 - (2 * gain - 1) ** 3), 1e-12)
+        # A gain beyond 2 says no more than 2: the damping falls to a third at most.
+        damping = max(state.damping * max(1 / 3, 1 - (2 * min(gain, 2.0) - 1) ** 3), 1e-12)
         decrease = (state.normal.cost - normal.cost) / max(state.normal.cost, 1e-300)
         return State(z, normal, damping, 2.0), Info(
             normal.cost, True, damping, size, decrease, promised
         )
-    damping = state.damping * state.growth
+    damping = min(state.damping * state.growth, 1e30)
     info = Info(state.normal.cost, False, damping, size, 0.0, promised)
-    return state._replace(damping=damping, growth=state.growth * 2), info
+    return state._replace(damping=damping, growth=min(state.growth * 2, 1e30)), info
 
 
 def held_at_bounds(

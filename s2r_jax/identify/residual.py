@@ -66,9 +66,9 @@ def residual(
 
 def difference(
     simulator: Simulator,
-    simulated: Float[Array, "time sensor"],
-    measured: Float[Array, "time sensor"],
-) -> Float[Array, "time sensor"]:
+    simulated: Float[Array, "*windows time sensor"],
+    measured: Float[Array, "*windows time sensor"],
+) -> Float[Array, "*windows time sensor"]:
     """Return simulated minus measured.
 
     For an orientation the rotation vector, and 0 in its fourth entry.

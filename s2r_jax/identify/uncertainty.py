@@ -49,18 +49,20 @@ def posterior(
     # Bounds are met exactly by the projection; half a millionth of the range is rounding.
     margin = 5e-7 * np.where(np.isfinite(high - low), high - low, 1.0)
     at_bound = (z <= low + margin) | (z >= high - margin)
+    # A logit never reaches its bounds; within half a per cent of one it has given up.
+    is_logit = ~np.isfinite(low)
+    at_bound |= is_logit & (np.abs(z) > np.log(0.995 / 0.005))
     span = _range(parameters)
     live = ~at_bound & ~is_dead
     covariance = np.zeros_like(information)
     std_z = np.full(z.size, np.inf)
     combinations: tuple[Combination, ...] = ()
     if live.any():
-        # In units of each parameter's range the matrix is well scaled; directions without
-        # information get a wide,
-        # finite variance instead of a division by zero.
+        # In units of each parameter's range. The bounds are knowledge too: a uniform density over
+        # the range has variance 1/12; what the logs say nothing of keeps that, not infinity.
         scaled = information[np.ix_(live, live)] * np.outer(span[live], span[live])
         values, vectors = np.linalg.eigh(scaled)
-        values = np.maximum(values, 1e-8)
+        values = np.maximum(values, 0.0) + 12.0
         inverse = (vectors / values) @ vectors.T
         covariance[np.ix_(live, live)] = inverse * np.outer(span[live], span[live])
         std_z[live] = np.sqrt(np.diag(covariance)[live])

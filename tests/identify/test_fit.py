@@ -1,0 +1,167 @@
+"""Fits of simulated logs whose truth is known, in closed form where there is one."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from s2r_jax import robot
+from s2r_jax.errors import BadValue
+from s2r_jax.identify import study
+from s2r_jax.identify.config import IdentifyConfig
+from s2r_jax.identify.fit import fit
+from s2r_jax.identify.residual import rotation_between, simulate_all
+from s2r_jax.identify.segments import cut
+from s2r_jax.sim import world
+from s2r_jax.types import Command, Trajectory
+
+XML = """
+<mujoco><option timestep="0.001" gravity="0 0 0" integrator="RK4"/><worldbody>
+<body name="block"><joint name="x" type="slide" axis="1 0 0" stiffness="20" damping="0.5"/>
+<geom size=".1" mass="2"/></body></worldbody></mujoco>"""
+YAML = """
+name: spring
+model: spring.xml
+control: {period: 0.01}
+signals: {joint/x/position: {}}
+parameters:
+"""
+
+
+@pytest.fixture
+def spring(tmp_path):
+    (tmp_path / "spring.xml").write_text(XML)
+
+    def make(*parameters):
+        text = YAML + "".join(f"  - {{{p}}}\n" for p in parameters)
+        (tmp_path / "robot.yaml").write_text(text)
+        return robot.load(tmp_path)
+
+    return make
+
+
+def swing(mass=2.0, stiffness=20.0, damping=0.5, noise=0.0, seed=0, rows=301):
+    """A released spring: x(t) in closed form, from x = 0.3 at rest."""
+    t = np.arange(rows) * 0.01
+    decay = damping / (2 * mass)
+    omega = np.sqrt(stiffness / mass - decay**2)
+    x = 0.3 * np.exp(-decay * t) * (np.cos(omega * t) + decay / omega * np.sin(omega * t))
+    x = x + noise * np.random.default_rng(seed).standard_normal(rows)
+    none = np.zeros((rows, 0))
+    command = Command(none, none, none, none, none, np.full(rows, np.nan))
+    qpos = np.full((rows, 1), 0.3)
+    return Trajectory("swing", command, x[:, None], qpos, np.zeros((rows, 1)))
+
+
+STIFFNESS = "target: joint/x/stiffness, bounds: [1, 100], transform: log, start: 12"
+DAMPING = "target: joint/x/damping, bounds: [0.01, 10], transform: log, start: 1"
+
+
+@pytest.mark.parametrize("method", ["lm", "fd"])
+def test_fit_recovers_stiffness_and_damping_of_a_spring(spring, method):
+    r = spring(STIFFNESS, DAMPING)
+    windows = cut([swing()], 0, held=1)
+    found = fit(r, windows, IdentifyConfig(method=method))
+    assert found.converged
+    assert found.posterior.value == pytest.approx([20, 0.5], rel=1e-5)  # RK4 at 1 ms
+    assert found.posterior.identifiable.all()
+
+
+def test_standard_errors_equal_those_of_linear_theory(spring):
+    # White noise of known size: the covariance is sigma² (JᵀJ)^-1, here with J by scipy.
+    noise = 1e-3
+    r = spring(STIFFNESS, DAMPING)
+    found = fit(r, cut([swing(noise=noise)], 0, held=1), IdentifyConfig(method="fd"))
+
+    def model(k, c):
+        return swing(stiffness=k, damping=c).measured[1:, 0]
+
+    step = 1e-5
+    slope = [(model(20 + step, 0.5) - model(20 - step, 0.5)) / (2 * step),
+             (model(20, 0.5 + step) - model(20, 0.5 - step)) / (2 * step)]  # fmt: skip
+    covariance = noise**2 * np.linalg.inv(np.array(slope) @ np.array(slope).T)
+    assert found.posterior.std == pytest.approx(np.sqrt(np.diag(covariance)), rel=0.15)
+    assert found.noise_std[0] == pytest.approx(noise, rel=0.15)
+
+
+def test_stiffness_and_mass_of_a_free_swing_cannot_be_told_apart(spring):
+    r = spring(STIFFNESS, DAMPING,
+               "target: body/block/mass, bounds: [0.2, 20], transform: log")  # fmt: skip
+    found = fit(r, cut([swing(noise=1e-3)], 0, held=1), IdentifyConfig(method="fd"))
+    assert not found.posterior.identifiable.any()
+    words = found.combinations[0].words
+    assert all(name in words for name in r.parameters.names)
+    assert words.endswith("can rise together unseen")
+
+
+def test_parameter_without_effect_is_named_and_left_alone(spring):
+    r = spring(STIFFNESS, DAMPING, "target: joint/x/range:0, bounds: [-5, 5]")
+    found = fit(r, cut([swing()], 0, held=1), IdentifyConfig(method="fd"))
+    assert found.dead == ("joint/x/range:0",)
+    assert "joint/x/range:0 moves no signal of these logs" in found.notes
+    assert not found.posterior.identifiable[2]
+    assert found.posterior.value[2] == 0.0
+
+
+def test_estimate_on_its_bound_is_reported(spring):
+    r = spring("target: joint/x/stiffness, bounds: [1, 15], start: 12", DAMPING)
+    found = fit(r, cut([swing()], 0, held=1), IdentifyConfig(method="fd"))
+    assert found.posterior.at_bound.tolist() == [True, False]
+    assert not found.posterior.identifiable[0]
+    assert "joint/x/stiffness ended on its bound" in found.notes
+
+
+def test_prior_pulls_where_the_logs_are_silent(spring):
+    r = spring(STIFFNESS, DAMPING,
+               "target: body/block/mass, bounds: [0.2, 20], prior_std: 0.02")  # fmt: skip
+    found = fit(r, cut([swing(noise=1e-3)], 0, held=1), IdentifyConfig(method="fd"))
+    assert found.posterior.identifiable.all()
+    assert found.posterior.value[2] == pytest.approx(2.0, abs=0.06)  # three prior deviations
+
+
+def test_robust_loss_shrugs_off_outliers(spring):
+    log = swing(noise=1e-3)
+    log.measured[50:300:25] += 0.5
+    r = spring(STIFFNESS, DAMPING)
+    off = []
+    for robust in (0.0, 0.1):
+        config = IdentifyConfig(method="fd", robust=robust)
+        off.append(abs(fit(r, cut([log], 0, held=1), config).posterior.value[0] - 20))
+    assert off[1] < 0.2 * off[0]
+
+
+def test_holdout_is_scored_against_the_nominal_model(spring):
+    r = spring(STIFFNESS, DAMPING)
+    found = study.study(r, [swing(noise=1e-3)], IdentifyConfig(method="fd", window=0.5))
+    assert found.refitted
+    assert found.holdout is not None
+    assert found.holdout.scores.signals["joint/x/position"].samples == 60  # a fifth of 300
+    assert found.names_holdout == ("swing (end)",)
+
+
+def test_fit_without_parameters_is_refused(spring):
+    with pytest.raises(BadValue, match="at least one parameter to identify"):
+        fit(spring(), cut([swing()], 0, held=1), IdentifyConfig(method="fd"))
+
+
+def test_rotation_between_equals_scipy():
+    pair = Rotation.random(20, rng=3), Rotation.random(20, rng=4)
+    quats = [np.roll(r.as_quat(), 1, axis=-1) for r in pair]
+    with jax.enable_x64(True):
+        got = rotation_between(jnp.asarray(quats[0]), jnp.asarray(-quats[1]))
+        still = jax.jacfwd(rotation_between, 1)(
+            jnp.array([1.0, 0, 0, 0]), jnp.array([1.0, 0, 0, 0])
+        )
+    expected = (pair[0].inv() * pair[1]).magnitude()
+    assert np.linalg.norm(got, axis=-1) == pytest.approx(expected, abs=1e-12)
+    assert np.isfinite(still).all()
+
+
+def test_windows_of_one_simulation_start_where_it_was(spring):
+    r = spring(STIFFNESS)
+    simulator = world.make(r, "mujoco")
+    with jax.enable_x64(True):
+        whole = cut([swing()], 0, held=1)
+        y = simulate_all(simulator, jnp.array([20.0]), whole)
+    assert np.asarray(y)[0, :, 0] == pytest.approx(swing(damping=0.5).measured[1:, 0], abs=1e-6)
