@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
 
 from s2r_jax import observation
 from s2r_jax.randomize import distribution as distributions
@@ -32,8 +32,9 @@ class EnvState(NamedTuple):
     world: World
     """Its physics; `world.theta` is the θ that was drawn."""
     simulation: State
-    key: PRNGKeyArray
-    """Of the sensor noise to come."""
+    seed: UInt32[Array, " words"]
+    """Key data of the episode's sensor noise; each tick folds its number in. Plain words, because
+    the check for keys that are used twice cannot follow a key through `where`."""
     action: Float[Array, " nu"]
     """The last one, in [-1, 1]; zero at the start."""
     sensors: Float[Array, " sensor"]
@@ -112,7 +113,7 @@ class Environment:
         return self._look(
             world,
             simulation,
-            key_noise,
+            jax.random.key_data(key_noise),
             action,
             reward=jnp.zeros((), dtype),
             over=jnp.zeros((), bool),
@@ -137,7 +138,7 @@ class Environment:
         return self._look(
             state.world,
             simulation,
-            state.key,
+            state.seed,
             action,
             reward=(earned * self.simulator.robot.period).astype(state.reward.dtype),
             over=over,
@@ -167,7 +168,7 @@ class Environment:
         self,
         world: World,
         simulation: State,
-        key: PRNGKeyArray,
+        seed: Array,
         action: Array,
         *,
         reward: Array,
@@ -176,8 +177,8 @@ class Environment:
         held: Array,
     ) -> EnvState:
         """Return the state with what policy and critic see of it."""
-        key_now, key_later = jax.random.split(key)
-        read = self.simulator.read(world, simulation, key_now)
+        key = jax.random.fold_in(jax.random.wrap_key_data(seed), tick)
+        read = self.simulator.read(world, simulation, key)
         truth = self.simulator.truth(simulation)
         terms = self.task.observation
         parameters = self.simulator.parameters
@@ -188,7 +189,7 @@ class Environment:
         return EnvState(
             world,
             simulation,
-            key_later,
+            seed,
             action,
             read,
             observation.observe(terms, read, action, jnp),

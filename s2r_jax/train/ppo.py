@@ -231,7 +231,7 @@ def _epochs(
             rate = jnp.clip(rate * change, *RATES)
         direction, moments = optimizer.update(slope, moments)
         learned = jax.tree.map(lambda x, d: x - rate * d, learned, direction)
-        return (learned, moments, rate), parts | {"gradient": optax.global_norm(slope)}
+        return (learned, moments, rate), parts | {"gradient": optax.tree.norm(slope)}
 
     def epoch(carry: Any, key: Array) -> tuple[Any, dict[str, Array]]:
         rows = jax.random.permutation(key, count).reshape(config.minibatches, -1)
