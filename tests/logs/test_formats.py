@@ -11,6 +11,7 @@ from numpy.testing import assert_array_equal
 
 from s2r_jax import robot
 from s2r_jax.errors import BadLog, BadValue, MissingFile
+from s2r_jax.logs import tabular
 from s2r_jax.logs.read import READERS, read, read_all
 from tests.logs.robots import PAIR, SERVO, Maker
 
@@ -90,6 +91,25 @@ def test_rows_are_numbered_through_pieces_and_windows(make_robot: Maker, tmp_pat
     for start in (0.0, 20.0, 149.0):
         with pytest.raises(BadLog, match="column 'q': row 150017 is nan"):
             read(tmp_path / "a.parquet", servo, start=start)
+
+
+def test_cells_are_quoted_with_their_row(
+    make_robot: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tabular, "BLOCK", 4096)
+    servo = make_robot(SERVO, {"joint/hinge/position": "q"})
+    rows = [f"{row * 0.01:.2f},{'1.2.3' if row == 2500 else row}" for row in range(3000)]
+    (tmp_path / "a.csv").write_text("\n".join(["time,q", *rows]))
+    with pytest.raises(BadLog, match=r"column 'q': row 2500 is '1\.2\.3', expected a number"):
+        read(tmp_path / "a.csv", servo)
+
+
+def test_a_field_that_a_record_lacks_is_missing(make_robot: Maker, tmp_path: Path):
+    servo = make_robot(SERVO, {"joint/hinge/position": "q"})
+    records = [{"time": 0.0, "q": 1.0}, {"time": 0.1}, {"time": 0.2, "q": None}]
+    (tmp_path / "a.json").write_text(json.dumps(records))
+    with pytest.raises(BadLog, match="column 'q': row 1 is nan"):
+        read(tmp_path / "a.json", servo)
 
 
 def test_json_and_npz_of_the_servo_bench_are_the_same_logs(data_folder: Path):
