@@ -15,7 +15,10 @@ from rich.table import Table
 
 from s2r_jax.cli.run_folder import plain
 
-console = Console(stderr=True)
+#: Columns of a table that goes to a file, where no terminal says how wide it is.
+FILE_WIDTH = 110
+
+console = Console(stderr=True, width=None if sys.stderr.isatty() else FILE_WIDTH)
 
 
 @runtime_checkable

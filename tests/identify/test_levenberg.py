@@ -42,7 +42,7 @@ def test_bounded_minimum_equals_that_of_scipy(high):
 def test_cost_never_rises_and_a_refused_step_only_raises_the_damping():
     state = levenberg.init(np.array([-1.2, 1.0]), rosenbrock(np.array([-1.2, 1.0])))
     seen = set()
-    for _ in range(60):
+    for _ in range(20):  # before the cost is rounding
         new, info = levenberg.step(state, rosenbrock, FREE)
         seen.add(info.accepted)
         assert new.normal.cost <= state.normal.cost
