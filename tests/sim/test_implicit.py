@@ -33,16 +33,11 @@ THETA = {
     "forest": ("dof_frictionloss", "body_mass", "dof_armature"),
     "ball_joint": ("jnt_stiffness", "body_inertia", "dof_damping"),
 }
-# Where contact or a limit bends the map, the difference must be small enough not to cross a make or
-# break; elsewhere it is chosen for the least sum of truncation and rounding.
-DIFFERENCE = dict.fromkeys(THETA, 1e-6) | {
-    "limits": 1e-7,
-    "tossed_box": 1e-7,
-    "tossed_box_elliptic": 1e-7,
-    "rolling_sphere": 1e-7,
-    "rolling_sphere_elliptic": 1e-7,
-    "capsule_slope": 1e-7,
-}
+# Steps of the central differences, for θ, positions, velocities and controls: small where a contact
+# is soon made or broken, large where the outcome hardly moves and rounding would count.
+DIFFERENCES = (1e-6, 1e-7, 1e-6, 1e-5)
+# Its stiff position servos make and break contact within 1e-5.
+CONTROL_DIFFERENCE = {"legged": 1e-6}
 # MJX's solver compares costs, so elliptic cones and CG leave qacc at the square root of rounding:
 # too noisy for differences of 1e-7. There the reference iterates the same equations to rounding.
 NOISY = ("closed_chain", "tossed_box_elliptic", "rolling_sphere_elliptic")
@@ -131,10 +126,11 @@ def test_both_modes_agree_with_central_differences_of_100_steps(name):
         _, forward, gradient = differentiate(model, data, x, direction)
         products = jax.tree.map(jnp.vdot, gradient, direction)
         reverse = sum(jax.tree.leaves(products))
-        h = DIFFERENCE[name]
+        h = CONTROL_DIFFERENCE.get(name, DIFFERENCES[part]) if part == 3 else DIFFERENCES[part]
         up = reference(model, data, jax.tree.map(lambda a, v: a + h * v, x, direction))  # noqa: B023
         down = reference(model, data, jax.tree.map(lambda a, v: a - h * v, x, direction))  # noqa: B023
-        assert_allclose(reverse, forward, rtol=1e-9)  # the same sum in another order
+        # the same sum in another order; two compilations leave a noisy solver at two answers
+        assert_allclose(reverse, forward, rtol=1e-6 if name in NOISY else 1e-9)
         # absolute: rounding of the two values over 2 h
         assert_allclose(forward, (up - down) / (2 * h), rtol=1e-6, atol=1e-14 / h)
 
@@ -309,10 +305,10 @@ def test_segments_leave_the_gradient_as_it_is_and_must_divide_the_steps():
 
 def test_what_is_not_covered_is_refused_by_name():
     model, data, _ = put("pendulum")
-    with pytest.raises(Unsupported, match="integrator .* choose one of EULER, IMPLICITFAST, RK4"):
+    with pytest.raises(Unsupported, match=r"integrator .* choose one of EULER, IMPLICITFAST, RK4"):
         implicit.step(model.tree_replace({"opt.integrator": 99}), data)
     with pytest.raises(Unsupported, match=r"mujoco-mjx 3.16.0, .* install one of 3.17.\*"):
         implicit._check_version("3.16.0")
+    empty = mjx.put_model(mujoco.MjModel.from_xml_string("<mujoco><worldbody/></mujoco>"))
     with pytest.raises(BadModel, match="no degrees of freedom"):
-        empty = mujoco.MjModel.from_xml_string("<mujoco><worldbody/></mujoco>")
-        implicit.step(mjx.put_model(empty), data)
+        implicit.step(empty, data)
