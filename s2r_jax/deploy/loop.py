@@ -258,7 +258,9 @@ def _in_time(contract: Contract, worker: Worker, config: DeployConfig) -> Decide
             asked = time.monotonic()
             worker.ask(contract.observe(sensors, action))
         until = due if last is not None else asked + config.hold
-        answer = worker.answer(until - time.monotonic())
+        # A tick that itself began late still gives the policy the rest of a period.
+        patience = max(until - time.monotonic(), (1 - config.margin) * contract.period)
+        answer = worker.answer(patience)
         if answer is not None:
             action = _checked(contract, answer)
             last = contract.to_command(action)

@@ -11,7 +11,7 @@ class OnnxPolicy:
     """From an observation `[obs]` to an action `[nu]` in [-1, 1].
 
     An observation that is not finite gives an action of NaN, which `safety.limit` refuses: the
-    graph itself clips, and NaN passes through a clip as one of its bounds.
+    normaliser cuts outliers, and an infinity would pass as one of them.
     """
 
     def __init__(self, model: bytes, observation_size: int, action_size: int):

@@ -8,6 +8,7 @@ after `SILENCE` the firmware brakes by itself.
 
 import argparse
 import collections
+import os
 import signal
 import socket
 import sys
@@ -205,6 +206,7 @@ def run(
     seed: int = 0,
     is_lockstep: bool = False,
     reveal: Path | None = None,
+    parent: int | None = None,
 ) -> None:
     """Emulate a robot until SIGTERM or SIGINT; prints `ready HOST:PORT` once it listens.
 
@@ -215,6 +217,7 @@ def run(
         seed: Of the hidden θ.
         is_lockstep: One control period for each command, instead of real time.
         reveal: File to write the hidden θ to, for grading.
+        parent: Process that started this one; when it is gone, this one ends too.
     """
     signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -224,7 +227,7 @@ def run(
         emulator.reveal(reveal)
     server = Server(emulator, port, host)
     print(f"ready {server.address[0]}:{server.address[1]}", flush=True)
-    server.serve(is_lockstep, lambda: bool(signals))
+    server.serve(is_lockstep, lambda: bool(signals) or parent not in (None, os.getppid()))
     refused = ", ".join(f"{count} {reason}" for reason, count in server.rejected.items()) or "none"
     print(f"ended; late ticks: {server.overruns}; refused: {refused}", file=sys.stderr)
 
@@ -238,6 +241,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--lockstep", action="store_true")
     parser.add_argument("--reveal", type=Path)
+    parser.add_argument("--parent", type=int)
     given = parser.parse_args()
     try:
         run(
@@ -247,6 +251,7 @@ def main() -> int:
             seed=given.seed,
             is_lockstep=given.lockstep,
             reveal=given.reveal,
+            parent=given.parent,
         )
     except S2RError as error:
         print(error, file=sys.stderr)

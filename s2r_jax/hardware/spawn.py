@@ -5,9 +5,11 @@ import os
 import selectors
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Generator
 from pathlib import Path
+from typing import IO
 
 from s2r_jax.errors import BadValue
 
@@ -33,31 +35,35 @@ def spawn(
     Raises:
         BadValue: It ended, or was not ready in time; with what it said.
     """
-    arguments = ["--seed", str(seed), *(["--lockstep"] if is_lockstep else [])]
+    arguments = [str(folder), "--seed", str(seed), "--parent", str(os.getpid())]
+    arguments += ["--lockstep"] if is_lockstep else []
     arguments += [] if reveal is None else ["--reveal", str(reveal)]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "s2r_jax.hardware.server", str(folder), *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    try:
-        yield _address(process, time.monotonic() + timeout, folder), process
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        for pipe in (process.stdout, process.stderr):
-            if pipe is not None:
-                pipe.close()
+    command = [sys.executable, "-m", "s2r_jax.hardware.server", *arguments]
+    # A file, as nobody would empty a pipe while the robot runs.
+    with tempfile.TemporaryFile() as complaints:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints)
+        try:
+            yield _address(process, time.monotonic() + timeout, folder, complaints), process
+        finally:
+            _end(process)
 
 
-def _address(process: subprocess.Popen[bytes], deadline: float, folder: Path) -> tuple[str, int]:
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+def _address(
+    process: subprocess.Popen[bytes], deadline: float, folder: Path, complaints: IO[bytes]
+) -> tuple[str, int]:
     assert process.stdout is not None
-    assert process.stderr is not None
     said = b""
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
@@ -69,7 +75,8 @@ def _address(process: subprocess.Popen[bytes], deadline: float, folder: Path) ->
                 chunk = os.read(process.stdout.fileno(), 4096)
                 said += chunk
                 if not chunk:
-                    why = process.stderr.read().decode(errors="replace").strip()
+                    complaints.seek(0)
+                    why = complaints.read().decode(errors="replace").strip()
                     raise BadValue("emulator", "robot", str(folder), f"a robot that starts: {why}")
     host, port = said.decode().split()[-1].rsplit(":", 1)
     return host, int(port)

@@ -80,9 +80,10 @@ def test_same_policy_gives_the_same_bytes(sound, robot, policy, tmp_path):
     assert (tmp_path / "again.s2r").read_bytes() == sound.read_bytes()
 
 
-def test_observation_that_is_not_finite_gives_no_action(sound):
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_observation_that_is_not_finite_gives_no_action(sound, bad):
     got = bundle.read(sound)
-    assert np.isnan(got.policy(np.array([0, 0, np.nan, 0, 0, 0]))).all()
+    assert np.isnan(got.policy(np.array([0, 0, bad, 0, 0, 0]))).all()
 
 
 def test_policy_of_another_size_or_not_finite_is_not_exported(robot, policy, tmp_path):

@@ -18,6 +18,7 @@ def test_process_answers_hides_its_theta_and_ends_on_request(robot, tmp_path):
         signals = [(signal.name, signal.size) for signal in robot.signals]
         driver = UdpDriver(address, [joint.name for joint in robot.joints], signals)
         driver.open()
+        assert driver.read(10.0) is not None
         driver.damp()
         assert driver.read(10.0) is not None
         process.send_signal(signal.SIGTERM)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -93,6 +94,38 @@ def test_robot_brakes_when_the_loop_dies_or_freezes(robot, contract, tmp_path):
                 process.kill()
     # Held at 1 rad, against gravity, it would stand at 0.9 rad; braking holds nothing.
     assert max(sunk) < 0.4
+
+
+PARENT = """
+import sys, time
+from pathlib import Path
+from s2r_jax.hardware.spawn import spawn
+
+with spawn(Path(sys.argv[1])) as (address, process):
+    print(address[1], process.pid, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_robot_does_not_outlive_the_process_that_spawned_it(robot):
+    arguments = [sys.executable, "-c", PARENT, str(robot.folder)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        _, pid = map(int, process.stdout.readline().split())
+        process.kill()
+    deadline = time.monotonic() + 20
+    while is_alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not is_alive(pid)
+
+
+def is_alive(pid):
+    try:
+        # An orphan that ended may stay a zombie where nobody collects it.
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
 
 
 def test_sigterm_to_the_loop_brakes(robot, contract, tmp_path):
