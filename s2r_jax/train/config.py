@@ -25,7 +25,7 @@ class PPOConfig:
     """How far the probability ratio may move from 1 before it is cut."""
     learning_rate: float = 1e-3
     """Of Adam at the start."""
-    kl_target: float = 0.015
+    kl_target: float = 0.03
     """KL divergence of a minibatch step that the learning rate is steered to; 0 keeps the rate."""
     entropy_weight: float = 0.002
     """Of the entropy bonus."""

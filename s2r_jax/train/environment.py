@@ -33,8 +33,9 @@ class EnvState(NamedTuple):
     """Its physics; `world.theta` is the θ that was drawn."""
     simulation: State
     seed: UInt32[Array, " words"]
-    """Key data of the episode's sensor noise; each tick folds its number in. Plain words, because
-    the check for keys that are used twice cannot follow a key through `where`."""
+    """Key data of what is random in the episode, one key for the control periods and one for the
+    sensor noise. Plain words, because the check for keys that are used twice cannot follow a key
+    through `where`."""
     action: Float[Array, " nu"]
     """The last one, in [-1, 1]; zero at the start."""
     sensors: Float[Array, " sensor"]
@@ -125,7 +126,9 @@ class Environment:
         """Advance one control period; an action beyond [-1, 1] is clipped, as on the robot."""
         action = jnp.clip(action, -1.0, 1.0).astype(state.action.dtype)
         command = self.simulator.nominal_command(self.target(action))
-        simulation = self.simulator.step(state.world, state.simulation, command)
+        key_periods, _ = jax.random.split(jax.random.wrap_key_data(state.seed))
+        key = jax.random.fold_in(key_periods, state.tick)
+        simulation = self.simulator.step(state.world, state.simulation, command, key)
         signals = self.signals(simulation)
         earned = reward(self.task.rewards, signals, action, state.action, jnp)
         over = jnp.zeros((), bool)
@@ -177,8 +180,8 @@ class Environment:
         held: Array,
     ) -> EnvState:
         """Return the state with what policy and critic see of it."""
-        key = jax.random.fold_in(jax.random.wrap_key_data(seed), tick)
-        read = self.simulator.read(world, simulation, key)
+        _, key_noise = jax.random.split(jax.random.wrap_key_data(seed))
+        read = self.simulator.read(world, simulation, key_noise)
         truth = self.simulator.truth(simulation)
         terms = self.task.observation
         parameters = self.simulator.parameters

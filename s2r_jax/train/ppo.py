@@ -91,11 +91,12 @@ def init(
 ) -> State:
     """Return fresh networks, and worlds drawn from the distribution."""
     key_actor, key_critic, key_worlds, key_later = jax.random.split(key, 4)
+    dtype = jnp.zeros(()).dtype
     actor = MLP((*config.hidden, environment.action_size), final_scale=0.01)
     critic = MLP((*config.hidden, 1))
     learned = Learned(
         actor.init(key_actor, jnp.zeros(environment.observation_size))["params"],
-        jnp.full(environment.action_size, math.log(config.initial_std)),
+        jnp.full(environment.action_size, math.log(config.initial_std), dtype),
         critic.init(key_critic, jnp.zeros(environment.critic_size))["params"],
     )
     statistics = Statistics(
@@ -108,9 +109,9 @@ def init(
         learned,
         statistics,
         _optimizer(config).init(learned),
-        jnp.full((), config.learning_rate),
+        jnp.full((), config.learning_rate, dtype),
         worlds,
-        jnp.where(worlds.tick == 0, 0.0, jnp.nan),
+        jnp.where(worlds.tick == 0, 0.0, jnp.nan).astype(dtype),
     )
 
 

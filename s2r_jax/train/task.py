@@ -2,6 +2,8 @@
 
 `parse` reads one entry of `tasks:` in robot.yaml, strictly. Rewards and success speak of true
 signals of the model, measured or not; the observation can only name signals that the robot has.
+
+`seconds` is a time limit, not a part of the task: training values what would come after it.
 """
 
 import fnmatch

@@ -41,7 +41,11 @@ def env(tmp_path_factory):
 
 def test_ppo_finds_the_optimum_of_a_bandit_under_randomisation(bandit):
     parameters = bandit.simulator.parameters
-    config = PPOConfig(updates=60, worlds=64, unroll=8, minibatches=4, hidden=(16,), episodes=8)
+    # One push is the whole problem: discount 0, for a time limit is otherwise bootstrapped.
+    config = PPOConfig(
+        updates=100, worlds=256, unroll=8, minibatches=8, epochs=2, hidden=(16,), episodes=64,
+        initial_std=0.3, entropy_weight=0.0, learning_rate=1e-3, kl_target=0.0, discount=0.0,
+    )  # fmt: skip
     # The push that fits all masses U(1, 4) best: wanted E[c/m] / E[(c/m)^2], c = PUSH.
     mean, square = math.log(4) / 3, (1 - 1 / 4) / 3
     expected = {"bounds": WANTED * mean / square / PUSH, "nominal": WANTED * MASS / PUSH}
@@ -50,7 +54,8 @@ def test_ppo_finds_the_optimum_of_a_bandit_under_randomisation(bandit):
         ("nominal", distribution.nominal(parameters)),
     ):
         result = run.train(bandit, drawn, config)
-        assert_allclose(result.evaluation.action, expected[name], atol=0.04, err_msg=name)
+        found = float(result.evaluation.action.mean())
+        assert found == pytest.approx(expected[name], abs=0.02), name  # of 0.58 and 0.62
     assert result.evaluation.success.all()
 
 
