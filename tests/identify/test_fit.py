@@ -1,5 +1,7 @@
 """Fits of simulated logs whose truth is known, in closed form where there is one."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -96,10 +98,10 @@ def test_stiffness_and_mass_of_a_free_swing_cannot_be_told_apart(spring):
 
 
 def test_parameter_without_effect_is_named_and_left_alone(spring):
-    r = spring(STIFFNESS, DAMPING, "target: joint/x/range:0, bounds: [-5, 5]")
+    r = spring(STIFFNESS, DAMPING, "target: option/gravity:1, bounds: [-5, 5]")
     found = fit(r, cut([swing()], 0, held=1), IdentifyConfig(method="fd"))
-    assert found.dead == ("joint/x/range:0",)
-    assert "joint/x/range:0 moves no signal of these logs" in found.notes
+    assert found.dead == ("option/gravity:1",)
+    assert "option/gravity:1 moves no signal of these logs" in found.notes
     assert not found.posterior.identifiable[2]
     assert found.posterior.value[2] == 0.0
 
@@ -165,3 +167,24 @@ def test_windows_of_one_simulation_start_where_it_was(spring):
         whole = cut([swing()], 0, held=1)
         y = simulate_all(simulator, jnp.array([20.0]), whole)
     assert np.asarray(y)[0, :, 0] == pytest.approx(swing(damping=0.5).measured[1:, 0], abs=1e-6)
+
+
+def test_unknown_start_is_estimated_with_the_parameters(spring):
+    # Windows that start 3 cm beside the truth: taken as measured they spoil the fit.
+    r = spring(STIFFNESS, DAMPING)
+    log = swing()
+    log.qpos[:] += 0.03
+    taken = fit(r, cut([log], 0, held=1), IdentifyConfig(method="fd"))
+    freed = dataclasses.replace(r, start_std=(0.1, 0.5))
+    found = fit(freed, cut([log], 0, held=1), IdentifyConfig(method="fd"))
+    assert found.posterior.value == pytest.approx([20, 0.5], rel=2e-3)  # the prior's pull
+    assert abs(taken.posterior.value[1] - 0.5) > 0.02
+
+
+def test_gap_at_the_start_of_a_window_is_stepped_over():
+    log = swing(rows=41)
+    for array in (log.measured, log.qpos, log.qvel):
+        array[18:25] = np.nan
+    windows = cut([log], 10, held=1)
+    assert windows.start.tolist() == [0, 10, 25, 35]
+    assert np.isfinite(windows.qpos).all()

@@ -4,6 +4,7 @@ import mujoco
 
 from s2r_jax.errors import UnknownName
 from s2r_jax.parameters import ParameterSet
+from s2r_jax.sim.engines.acting import promoted
 from s2r_jax.sim.engines.physics import Drive, Engine, Physics
 
 ENGINES = ("mujoco", "mjx", "warp")
@@ -22,6 +23,8 @@ def choose(name: str, needs_gradient: bool, on_gpu: bool) -> str:
 def make(name: str, model: mujoco.MjModel, parameters: ParameterSet, sensors: bool) -> Engine:
     """Return the engine of that name for one model and parameter set.
 
+    All engines are given the same model, in which every parameter acts (`acting.promoted`).
+
     Args:
         name: mujoco, mjx or warp.
         model: Compiled model with the nominal values.
@@ -30,8 +33,12 @@ def make(name: str, model: mujoco.MjModel, parameters: ParameterSet, sensors: bo
 
     Raises:
         UnknownName: No such engine.
-        Unsupported: The model has a feature that this engine ignores or lacks.
+        Unsupported: The model has a feature that this engine ignores or lacks, or a parameter
+            moves nothing.
     """
+    if name not in ENGINES:
+        raise UnknownName("engine", name, (*ENGINES, "auto"), "engine")
+    model = promoted(name, model, parameters)
     if name == "mujoco":
         from s2r_jax.sim.engines.c import CEngine
 
@@ -40,11 +47,9 @@ def make(name: str, model: mujoco.MjModel, parameters: ParameterSet, sensors: bo
         from s2r_jax.sim.engines.mjx import MjxEngine
 
         return MjxEngine(model, parameters, sensors)
-    if name == "warp":
-        from s2r_jax.sim.engines.warp import WarpEngine
+    from s2r_jax.sim.engines.warp import WarpEngine
 
-        return WarpEngine(model, parameters, sensors)
-    raise UnknownName("engine", name, (*ENGINES, "auto"), "engine")
+    return WarpEngine(model, parameters, sensors)
 
 
 __all__ = ["ENGINES", "Drive", "Engine", "Physics", "choose", "make"]

@@ -3,6 +3,7 @@
 MuJoCo in JAX, with this package's implicit differentiation of the constraint solver.
 """
 
+import copy
 from typing import Any
 
 import jax
@@ -13,20 +14,37 @@ from jaxtyping import Array, Float
 from mujoco import mjx
 
 from s2r_jax import targets
+from s2r_jax.errors import Unsupported
 from s2r_jax.parameters import ParameterSet, apply, is_model_field
-from s2r_jax.sim import constants, implicit
+from s2r_jax.sim import check, constants, gates, implicit, limits
 from s2r_jax.sim.engines.physics import Drive, Physics
+
+#: Flags that MJX rejects and that only compute something beside the motion.
+OBSERVERS = mujoco.mjtEnableBit.mjENBL_ENERGY | mujoco.mjtEnableBit.mjENBL_FWDINV
+#: Below these values, and at 0 above all, MJX moves differently from C.
+SMALLEST = {
+    "dof_frictionloss": gates.SMALLEST_FRICTIONLOSS,
+    "tendon_frictionloss": gates.SMALLEST_FRICTIONLOSS,
+    "geom_friction": limits.SMALLEST_FRICTION,
+}
 
 
 class MjxEngine:
-    """MJX's JAX implementation, stepped by `implicit.step`."""
+    """MJX's JAX implementation, stepped by `implicit.step`.
+
+    Refuses what MJX would ignore. The flags `energy` and `fwdinv`, which do not change the motion,
+    are cleared in the engine's own copy of the model.
+    """
 
     name = "mjx"
 
     def __init__(self, model: mujoco.MjModel, parameters: ParameterSet, sensors: bool):
         self.parameters = parameters
         self.sensors = sensors
-        self._c_model = model
+        self._c_model = copy.copy(model)
+        self._c_model.opt.enableflags &= ~OBSERVERS
+        refuse_unsupported(self.name, self._c_model, sensors)
+        refuse_small_friction(self.name, model, parameters)
         self._effects = ParameterSet(
             effects=tuple(e for e in parameters.effects if is_model_field(e.field))
         )
@@ -100,6 +118,52 @@ class MjxEngine:
         if nstep == 1:
             return one(physics, None)[0]
         return jax.lax.scan(one, physics, length=nstep)[0]
+
+
+def refuse_unsupported(engine: str, model: mujoco.MjModel, sensors: bool) -> None:
+    """Refuse a model that MJX would simulate differently from C.
+
+    Args:
+        engine: Name of the engine, for messages.
+        model: Compiled model.
+        sensors: Whether sensor readings are wanted; if not, MJX may ignore what it likes of them.
+
+    Raises:
+        Unsupported: Lists everything that the model has and MJX ignores or rejects.
+    """
+    findings = [
+        finding
+        for finding in check.unsupported(model)
+        if sensors or finding.effect == "rejected" or not finding.field.startswith("sensor_")
+    ]
+    if findings:
+        features = "; ".join(f"({i}) {finding}" for i, finding in enumerate(findings, start=1))
+        remedy = "or choose engine 'mujoco', which has all of it"
+        raise Unsupported(engine, f"what this model has: {features}", remedy)
+
+
+def refuse_small_friction(engine: str, model: mujoco.MjModel, parameters: ParameterSet) -> None:
+    """Refuse bounds that let a friction reach values at which MJX is wrong.
+
+    Raises:
+        Unsupported: Names the first such parameter and the smallest value.
+    """
+    for effect in parameters.effects:
+        floor = SMALLEST.get(effect.field, -np.inf)
+        for index, param, coefficient in zip(
+            effect.indices, effect.params, effect.coefficients, strict=True
+        ):
+            if effect.field == "geom_friction" and index % 3:
+                continue  # torsional and rolling friction may be 0
+            value = float(np.ravel(targets.model_field(model, effect.field))[index])
+            low = coefficient * parameters.low[param]
+            low = {"set": low, "add": value + low, "scale": value * low}[effect.operation]
+            if low < floor:
+                raise Unsupported(
+                    engine,
+                    f"{parameters.names[param]} down to {low:g}, where MJX locks or slips wrongly",
+                    f"raise its lower bound so that {effect.field} stays at {floor:g} or above",
+                )
 
 
 def _get(model: mjx.Model, name: str) -> Array:

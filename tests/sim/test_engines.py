@@ -1,0 +1,157 @@
+"""What every engine gets: the same model, in which each parameter acts, or one clear refusal."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from s2r_jax import targets
+from s2r_jax.errors import Unsupported
+from s2r_jax.parameters import Parameter, ParameterSet
+from s2r_jax.sim import engines
+from s2r_jax.sim.engines import Drive, acting
+
+POLE = """
+<mujoco><option timestep="0.005"><flag {flag}/></option><worldbody>
+<body><joint name="hinge" axis="0 1 0" {joint}/>
+<geom name="pole" type="capsule" fromto="0 0 0 0 0 -0.5" size="0.02" mass="0.4"/>
+<site name="tip" pos="0 0 -0.5"/></body></worldbody>
+<actuator><motor name="drive" joint="hinge" {actuator}/></actuator>
+<sensor><gyro name="gyro" site="tip" {sensor}/></sensor></mujoco>
+"""
+BALL = """
+<mujoco><worldbody><geom name="floor" type="plane" size="1 1 1" friction="{floor}"/>
+<body pos="0 0 0.1"><freejoint/><geom name="skin" size="0.1" friction="0.8"/></body></worldbody>
+</mujoco>
+"""
+
+
+def pole(flag="", joint="", actuator="", sensor=""):
+    return mujoco.MjModel.from_xml_string(
+        POLE.format(flag=flag, joint=joint, actuator=actuator, sensor=sensor)
+    )
+
+
+def ball(floor):
+    return mujoco.MjModel.from_xml_string(BALL.format(floor=floor))
+
+
+def declare(model, *parameters):
+    return targets.resolve(parameters, model, {}, "robot.yaml")
+
+
+def swing(engine, model, parameters, thetas, steps=60):
+    """Angles [rad] of worlds that fall from the horizontal, in float64."""
+    with jax.enable_x64(True):
+        built = engines.make(engine, model, parameters, sensors=False)
+
+        def fall(theta):
+            world, still = built.prepare(theta), jnp.zeros(1)
+            state = built.init(world, jnp.full(1, np.pi / 2), still)
+            drive = Drive(jnp.full(1, 0.3), still, still, still)
+
+            def advance(state, _):
+                state = built.step(world, state, drive, 1)
+                return state, state.qpos[0]
+
+            return jax.lax.scan(advance, state, length=steps)[1]
+
+        return np.asarray(jax.jit(jax.vmap(fall))(jnp.asarray(thetas)))
+
+
+def test_friction_loss_that_the_model_has_not_acts_on_both_engines_alike():
+    model = pole()
+    parameters = declare(model, Parameter("joint/hinge/frictionloss", 1e-3, 1.0, start=0.1))
+    thetas = np.array([[1e-3], [0.5]])
+    c, mjx = (swing(name, model, parameters, thetas) for name in ("mujoco", "mjx"))
+    assert_allclose(mjx, c, atol=1e-6)  # both solvers stop at a tolerance of 1e-8
+    assert np.abs(c[0] - c[1]).max() > 0.05
+    assert model.dof_frictionloss[0] == 0  # the user's model is left alone
+
+
+def test_flags_that_only_observe_are_cleared_for_mjx():
+    model = pole(flag='energy="enable"')
+    none = ParameterSet()
+    thetas = np.zeros((1, 0))
+    c, mjx = (swing(name, model, none, thetas, 20) for name in ("mujoco", "mjx"))
+    assert_allclose(mjx, c, atol=1e-9)
+    assert model.opt.enableflags == mujoco.mjtEnableBit.mjENBL_ENERGY
+
+
+def test_mjx_lists_everything_that_it_would_ignore():
+    model = pole(actuator='damping="0.1" armature="0.01"', flag='sleep="enable"')
+    with pytest.raises(Unsupported) as caught:
+        engines.make("mjx", model, ParameterSet(), sensors=False)
+    assert str(caught.value) == (
+        "engine 'mjx' does not support what this model has: "
+        "(1) actuator_damping of drive is ignored: MJX has no damping of actuators; put it on the "
+        "joint (times gear squared), or into kv; "
+        "(2) actuator_armature of drive is ignored: MJX has no inertia of actuators; put it on the "
+        "joint (times gear squared); "
+        "(3) opt.enableflags of option is ignored: MJX never lets a tree sleep; clear the flag: "
+        "motion differs by less than sleep_tolerance; "
+        "or choose engine 'mujoco', which has all of it"
+    )
+    engines.make("mujoco", model, ParameterSet(), sensors=False)
+
+
+def test_what_mjx_ignores_of_sensors_matters_only_where_sensors_are_read():
+    model = pole(sensor='delay="0.01" nsample="4"')
+    engines.make("mjx", model, ParameterSet(), sensors=False)
+    with pytest.raises(Unsupported, match=r"sensor_delay of gyro is ignored"):
+        engines.make("mjx", model, ParameterSet(), sensors=True)
+
+
+@pytest.mark.parametrize("engine", ["mujoco", "mjx"])
+def test_range_of_an_unlimited_joint_is_refused(engine):
+    model = pole()
+    parameters = declare(model, Parameter("joint/hinge/range:1", -1, 1))
+    message = (
+        f"engine '{engine}' does not support a parameter that moves nothing: joint/hinge/range:1 "
+        "(the joint has no such limit (jnt_limited is off)); "
+        "build the model with the limit on, out of reach (±1e+09)"
+    )
+    with pytest.raises(Unsupported, match=re.escape(message)):
+        engines.make(engine, model, parameters, sensors=False)
+
+
+def test_scaling_of_zero_is_refused_and_setting_is_not():
+    model = pole()
+    scaled = declare(model, Parameter("joint/hinge/damping", 0.5, 2, operation="scale"))
+    with pytest.raises(Unsupported, match=r"damping \(it scales a 0\); use the operation `set`"):
+        engines.make("mujoco", model, scaled, sensors=False)
+    engines.make("mujoco", model, declare(model, Parameter("joint/hinge/damping", 0, 2)), False)
+
+
+def test_strength_of_a_plain_motor_acts_though_it_has_no_bias():
+    model = pole()
+    parameters = declare(model, Parameter("actuator/drive/strength", 0.5, 2, operation="scale"))
+    assert acting.open_gates(model, parameters).dead == ()
+
+
+def test_floor_that_the_skin_overrules_is_refused_and_at_par_takes_precedence():
+    floor = Parameter("geom/floor/friction", 0.1, 1.0)
+    model = ball(floor=0.3)
+    (dead,) = acting.open_gates(model, declare(model, floor)).dead
+    assert dead.name == "geom/floor/friction"
+    assert "give the geom a higher priority" in str(dead)
+    model = ball(floor=0.8)
+    opened = acting.open_gates(model, declare(model, floor))
+    assert opened.dead == ()
+    assert opened.model.geom_priority.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("target", "model", "floor"),
+    [("joint/hinge/frictionloss", pole(joint='frictionloss="0.1"'), "1e-06"),
+     ("geom/*/friction", ball(0.8), "0.001")],
+)  # fmt: skip
+def test_friction_down_to_zero_is_refused_by_mjx_alone(target, model, floor):
+    parameters = declare(model, Parameter(target, 0.0, 1.0))
+    with pytest.raises(Unsupported, match=rf"down to 0, .* stays at {floor} or above"):
+        engines.make("mjx", model, parameters, sensors=False)
+    engines.make("mujoco", model, parameters, sensors=False)
