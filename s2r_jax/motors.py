@@ -47,7 +47,15 @@ REQUIRED = {
     "pd": ("kp",),
     "dc_servo": ("torque_constant", "resistance", "duty_gain", "kp"),
 }
-NATIVE_FIELDS = ("strength", "friction", "viscous", "stribeck", "stribeck_speed", "load_friction")
+_GAINS = {"kp", "kd", "duty_gain", "offset", "backlash"}
+#: kind -> the fields that act. The strength of MuJoCo's own actuators is in the model, and the
+#: load that their gear transmits is not known outside the engine.
+KIND_FIELDS: dict[str, tuple[str, ...]] = {
+    "native": ("friction", "viscous", "stribeck", "stribeck_speed"),
+    "torque": tuple(key for key in MOTOR_FIELDS if key not in _GAINS),
+    "pd": tuple(key for key in MOTOR_FIELDS if key != "duty_gain"),
+    "dc_servo": tuple(key for key in MOTOR_FIELDS if key != "torque_limit"),
+}
 
 #: MJX reads friction loss only of dofs that were compiled with some, and exactly 0 locks the joint.
 FRICTION_FLOOR = 1e-6
@@ -75,13 +83,21 @@ class MotorTable:
         """Whether any friction term outside the MJCF is declared."""
         return bool(self.declared & {"friction", "viscous", "stribeck", "load_friction"})
 
-    def with_friction_rows(self, spec: mujoco.MjSpec, model: mujoco.MjModel) -> mujoco.MjModel:
+    def with_friction_rows(
+        self, spec: mujoco.MjSpec, model: mujoco.MjModel, place: str
+    ) -> mujoco.MjModel:
         """Recompile with a trace of friction loss at the driven joints.
 
         Compiled from 0 it would have no row in the engines, and nothing to move.
+
+        Raises:
+            BadModel: A motor with friction that does not drive one hinge or slide.
         """
         if not self.has_friction:
             return model
+        if -1 in self.dofs:
+            name = model.actuator(self.dofs.index(-1)).name
+            raise BadModel(place, f"friction needs actuator '{name}' on one hinge or slide joint")
         for dof in self.dofs:
             joint = spec.joint(model.joint(model.dof_jntid[dof]).name)
             loss = np.array(joint.frictionloss, dtype=float)
@@ -106,7 +122,7 @@ def motor_table(declared: Any, model: mujoco.MjModel, place: str) -> MotorTable:
     if kind not in MOTOR_KINDS:
         raise UnknownName(place, kind, MOTOR_KINDS, "kind")
     names = [model.actuator(i).name or str(i) for i in range(model.nu)]
-    fields = NATIVE_FIELDS if kind == "native" else tuple(MOTOR_FIELDS)
+    fields = KIND_FIELDS[kind]
     values = {key: np.full(model.nu, default) for key, default in MOTOR_FIELDS.items()}
     for key, value in declared.items():
         if key == "kind":

@@ -20,12 +20,12 @@ import yaml
 
 from s2r_jax import signals, targets
 from s2r_jax.errors import BadModel, BadValue, MissingFile, MissingKey, UnknownName
-from s2r_jax.motors import MOTOR_KINDS, MotorTable, motor_table
+from s2r_jax.motors import KIND_FIELDS, MOTOR_KINDS, MotorTable, motor_table
 from s2r_jax.parameters import OPERATIONS, TRANSFORMS, Parameter, ParameterSet
 
 FILE = "robot.yaml"
 TOP_KEYS = (
-    "name", "model", "control", "joints", "motors", "battery", "latency", "signals",
+    "name", "model", "control", "joints", "motors", "battery", "latency", "push", "signals",
     "parameters", "logs", "identify", "tasks", "driver", "clamp",
 )  # fmt: skip
 
@@ -66,9 +66,13 @@ class Robot:
     """In the order of the actuators."""
     motors: MotorTable
     battery: Mapping[str, float]
-    """`voltage` [V] open circuit, `resistance` [Ω], `capacity` [C]."""
-    action_latency: float
-    """Nominal, of the command path [s]."""
+    """`voltage` [V] of the full pack, `resistance` [Ω], `capacity` [C], `charge` [0 to 1]."""
+    latency: Mapping[str, float]
+    """Of the command path: `action` [s], `jitter` [s], `drop` [0 to 1]."""
+    push: Mapping[str, float]
+    """`speed` [m/s], `interval` [s]."""
+    pushed: int | None
+    """Id of the free body that is pushed."""
     max_latency: float
     """The longest that can be simulated [s]."""
     signals: tuple[signals.Signal, ...]
@@ -83,6 +87,12 @@ class Robot:
     """Length of the windows of a log that are simulated when nothing else is asked for [s].
 
     0: the whole log.
+    """
+    start_std: tuple[float, float]
+    """How far a window's start may lie from the measured state.
+
+    Standard deviations of positions [rad, m] and of velocities [rad/s, m/s]; 0 and 0 take the
+    measured state as it is.
     """
 
     @property
@@ -108,13 +118,19 @@ class Robot:
     def quantities(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         """Nominal values of everything that the engine does not hold.
 
-        Field -> (targets, values).
+        Field -> (targets, values); no targets where nothing would follow.
         """
-        found = {f"motor.{key}": (tuple(f"motor/{a}/{key}" for a in self.actuators), values)
-                 for key, values in self.motors.values.items()}  # fmt: skip
-        for key, value in self.battery.items():
-            found[f"battery.{key}"] = ((f"battery/{key}",), np.array(value))
-        found["latency.action"] = (("latency/action",), np.array(self.action_latency))
+        found = {}
+        for key, values in self.motors.values.items():
+            acts = key in KIND_FIELDS[self.motors.kind]
+            names = tuple(f"motor/{a}/{key}" for a in self.actuators) if acts else ()
+            found[f"motor.{key}"] = (names, values)
+        # Without a free body there is nothing to push, and with native motors no supply.
+        acts = {"push": self.pushed is not None, "battery": self.motors.kind != "native"}
+        for owner in ("battery", "latency", "push"):
+            for key, value in getattr(self, owner).items():
+                names = (f"{owner}/{key}",) if acts.get(owner, True) else ()
+                found[f"{owner}.{key}"] = (names, np.array(value))
         for key in signals.SENSOR_FIELDS:
             names, values = [], []
             for signal in self.signals:
@@ -168,9 +184,10 @@ def load(folder: str | Path) -> Robot:
     declared = _declared(document.get("parameters") or [], f"{place}: parameters")
     motors = motor_table(document.get("motors", {"kind": "native"}), model, f"{place}: motors")
     motors = motors.touched_by([parameter.target for parameter in declared])
-    model = motors.with_friction_rows(spec, model)
-    latency = mapping(document.get("latency", {}), f"{place}: latency", ("action", "max"))
-    action_latency = number(latency, "action", f"{place}: latency", 0.0, minimum=0.0)
+    model = motors.with_friction_rows(spec, model, f"{place}: motors")
+    latency = _latency(document.get("latency", {}), f"{place}: latency")
+    push, pushed = _push(document.get("push"), model, f"{place}: push")
+    window, start_std = _windows(document.get("identify", {}), f"{place}: identify")
     robot = Robot(
         folder=folder,
         name=str(document["name"]),
@@ -180,17 +197,18 @@ def load(folder: str | Path) -> Robot:
         joints=_joints(document.get("joints", {}), model, f"{place}: joints"),
         motors=motors,
         battery=_battery(document.get("battery", {}), f"{place}: battery"),
-        action_latency=action_latency,
-        max_latency=number(
-            latency, "max", f"{place}: latency", max(action_latency, period), minimum=action_latency
-        ),
+        latency={key: latency[key] for key in ("action", "jitter", "drop")},
+        max_latency=max(latency["max"], latency["action"], period),
+        push=push,
+        pushed=pushed,
         signals=signals.parse(document.get("signals"), model, f"{place}: signals"),
         parameters=ParameterSet(),
         declared=declared,
         logs=mapping(document.get("logs", {}), f"{place}: logs"),
         tasks=mapping(document.get("tasks", {}), f"{place}: tasks"),
         driver=mapping(document.get("driver", {}), f"{place}: driver"),
-        window=_window(document.get("identify", {}), f"{place}: identify"),
+        window=window,
+        start_std=start_std,
     )
     _check_period(robot)
     resolved = targets.resolve(robot.declared, model, robot.quantities, place)
@@ -284,12 +302,49 @@ def _joints(declared: Any, model: mujoco.MjModel, place: str) -> tuple[Joint, ..
 
 
 def _battery(declared: Any, place: str) -> dict[str, float]:
-    entry = mapping(declared, place, ("voltage", "resistance", "capacity"))
+    entry = mapping(declared, place, ("voltage", "resistance", "capacity", "charge"))
+    charge = number(entry, "charge", place, 1.0, minimum=0.0)
+    if charge > 1:
+        raise BadValue(place, "charge", charge, "a share in [0, 1]")
     return {
         "voltage": number(entry, "voltage", place, 24.0, minimum=0.0),
         "resistance": number(entry, "resistance", place, 0.0, minimum=0.0),
         "capacity": number(entry, "capacity", place, 1e9, minimum=1.0),
+        "charge": charge,
     }
+
+
+def _latency(declared: Any, place: str) -> dict[str, float]:
+    entry = mapping(declared, place, ("action", "max", "jitter", "drop"))
+    found = {key: number(entry, key, place, 0.0, minimum=0.0) for key in ("action", "jitter")}
+    found["max"] = number(entry, "max", place, found["action"], minimum=found["action"])
+    found["drop"] = number(entry, "drop", place, 0.0, minimum=0.0)
+    if found["drop"] > 1:
+        raise BadValue(place, "drop", found["drop"], "a probability in [0, 1]")
+    return found
+
+
+def _push(declared: Any, model: mujoco.MjModel, place: str) -> tuple[dict[str, float], int | None]:
+    """Return speed [m/s] and mean interval [s] of the pushes, and the body that they hit.
+
+    By default the only free body, pushed at speed 0.
+    """
+    free = [int(b) for b, t in zip(model.jnt_bodyid, model.jnt_type, strict=True) if t == 0]
+    names = [model.body(b).name for b in free]
+    entry = mapping(declared, place, ("body", "speed", "interval"))
+    speed = number(entry, "speed", place, 0.0, minimum=0.0)
+    # A few seconds, long enough to regain balance; it matters only with a speed.
+    interval = number(entry, "interval", place, 5.0)
+    if not interval > 0:
+        raise BadValue(place, "interval", interval, "a positive number")
+    values = {"speed": speed, "interval": interval}
+    if "body" in entry:
+        if entry["body"] not in names:
+            raise UnknownName(place, entry["body"], names, "free body")
+        return values, free[names.index(entry["body"])]
+    if declared and len(free) != 1:
+        raise BadValue(place, "body", None, f"the name of a free body, of {names}")
+    return values, free[0] if len(free) == 1 else None
 
 
 def _declared(declared: Any, place: str) -> tuple[Parameter, ...]:
@@ -338,12 +393,13 @@ def _declared(declared: Any, place: str) -> tuple[Parameter, ...]:
     return tuple(found)
 
 
-def _window(declared: Any, place: str) -> float:
-    """Return the length of a window [s].
-
-    One second, well inside what most models predict, unless declared.
-    """
-    return number(mapping(declared, place, ("window",)), "window", place, 1.0, minimum=0.0)
+def _windows(declared: Any, place: str) -> tuple[float, tuple[float, float]]:
+    """Return the window [s], by default a second, and the freedom of its start."""
+    entry = mapping(declared, place, ("window", "position_std", "velocity_std"))
+    position = number(entry, "position_std", place, 0.0, minimum=0.0)
+    velocity = number(entry, "velocity_std", place, 0.0, minimum=0.0)
+    # One second is well inside what most models predict.
+    return number(entry, "window", place, 1.0, minimum=0.0), (position, velocity)
 
 
 def _check_period(robot: Robot) -> None:

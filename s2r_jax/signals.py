@@ -3,6 +3,7 @@
 Named signals, in the order of robot.yaml, stacked into one sensor vector.
 """
 
+import fnmatch
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,14 +13,14 @@ import mujoco
 from s2r_jax.errors import BadValue, UnknownName
 
 #: Entries of a sensor's error model, each `[sensor]` and a possible target of θ.
-SENSOR_FIELDS = ("bias", "scale", "noise", "drift", "quantum", "delay")
+SENSOR_FIELDS = ("bias", "scale", "noise", "drift", "quantum", "delay", "rate")
 
 BODY_SIZES = {"position": 3, "orientation": 4, "velocity": 3, "angular_velocity": 3}
 
 
 @dataclass(frozen=True)
 class Signal:
-    """One signal: reading = quantise(scale * truth + bias + noise), `delay` late."""
+    """One signal: reading = quantise(scale * truth + bias + drift + noise), `delay` late."""
 
     name: str
     kind: str
@@ -43,6 +44,8 @@ class Signal:
     """Resolution; 0 for none."""
     delay: float = 0.0
     """[s]."""
+    rate: float = 0.0
+    """Samples per second, each held until the next [Hz]; 0 for one every control tick."""
 
 
 def names(model: mujoco.MjModel) -> dict[str, tuple[str, str, str, tuple[int, ...], int]]:
@@ -77,18 +80,21 @@ def names(model: mujoco.MjModel) -> dict[str, tuple[str, str, str, tuple[int, ..
 def parse(declared: Any, model: mujoco.MjModel, place: str) -> tuple[Signal, ...]:
     """Return the declared signals; by default position and velocity of every hinge and slide.
 
+    A name may be a glob (`joint/*/position`): one signal for each match, in the model's order.
+
     Raises:
         UnknownName: A signal or key that does not exist; the choices are listed.
-        BadValue: A number that does not fit.
+        BadValue: A number that does not fit, or a signal that is declared twice.
     """
     known = names(model)
     if declared is None:
         declared = {name: {} for name, entry in known.items() if entry[0] == "joint"}
     if not isinstance(declared, Mapping):
         raise BadValue(place, "content", declared, "a mapping of signal names")
-    found = []
+    found: dict[str, Signal] = {}
     for name, options in declared.items():
-        if name not in known:
+        matches = [key for key in known if fnmatch.fnmatchcase(key, str(name))]
+        if not matches:
             raise UnknownName(place, name, known, "signal")
         options = {} if options is None else options
         if not isinstance(options, Mapping):
@@ -99,6 +105,8 @@ def parse(declared: Any, model: mujoco.MjModel, place: str) -> tuple[Signal, ...
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             if not is_number or (key not in ("bias", "scale") and value < 0):
                 raise BadValue(f"{place}: {name}", str(key), value, "a number >= 0")
-        kind, element, attribute, address, size = known[name]
-        found.append(Signal(name, kind, element, attribute, address, size, **options))
-    return tuple(found)
+        for match in matches:
+            if match in found:
+                raise BadValue(place, str(name), match, "each signal declared once")
+            found[match] = Signal(match, *known[match], **options)
+    return tuple(found.values())

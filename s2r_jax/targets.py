@@ -82,6 +82,29 @@ ATTRIBUTES: dict[str, dict[str, Attribute]] = {
     },
 }
 
+#: Quantity -> the values that make sense, checked for all that the bounds of θ can reach.
+DOMAINS: dict[str, tuple[float, float]] = {
+    "motor.strength": (0.0, np.inf),
+    "motor.resistance": (1e-9, np.inf),
+    "motor.lag": (0.0, np.inf),
+    "motor.stribeck_speed": (1e-9, np.inf),
+    "motor.backlash": (0.0, np.inf),
+    "battery.voltage": (0.0, np.inf),
+    "battery.resistance": (0.0, np.inf),
+    "battery.capacity": (1.0, np.inf),
+    "battery.charge": (0.0, 1.0),
+    "latency.action": (0.0, np.inf),
+    "latency.jitter": (0.0, np.inf),
+    "latency.drop": (0.0, 1.0),
+    "push.speed": (0.0, np.inf),
+    "push.interval": (1e-9, np.inf),
+    "sensor.noise": (0.0, np.inf),
+    "sensor.drift": (0.0, np.inf),
+    "sensor.quantum": (0.0, np.inf),
+    "sensor.delay": (0.0, np.inf),
+    "sensor.rate": (1e-9, np.inf),
+}
+
 OBJECTS = {
     "body": mujoco.mjtObj.mjOBJ_BODY,
     "joint": mujoco.mjtObj.mjOBJ_JOINT,
@@ -132,6 +155,7 @@ def resolve(
             name = parameter.name or (parameter.target if parameter.share else group[0].target)
             columns.append(_column(parameter, name, group, file))
             for slot in group:
+                _check_domain(parameter, name, slot, file)
                 _add_effects(effects, parameter.operation, slot, len(columns) - 1)
     names = [column["names"] for column in columns]
     for name in names:
@@ -195,6 +219,16 @@ def _column(parameter: Parameter, name: str, group: list[Slot], file: str) -> di
     }
 
 
+def _check_domain(parameter: Parameter, name: str, slot: Slot, file: str) -> None:
+    """Refuse bounds that reach a value without meaning, such as a negative delay."""
+    low, high = DOMAINS.get(slot.touched[0][0], (-np.inf, np.inf))
+    for bound in (parameter.low, parameter.high):
+        reached = {"set": bound, "scale": bound * slot.nominal, "add": bound + slot.nominal}
+        if not low <= reached[parameter.operation] <= high:
+            expected = f"values of {slot.target} within [{low:g}, {high:g}]"
+            raise BadValue(file, f"bounds of {name}", [parameter.low, parameter.high], expected)
+
+
 def _add_effects(effects: list[Effect], operation: Any, slot: Slot, param: int) -> None:
     """Append the scatters of one slot; those of one field that commute become one."""
     for field, index, coefficient in slot.touched:
@@ -216,6 +250,7 @@ def _outer_slots(quantities: Mapping[str, tuple[tuple[str, ...], np.ndarray]]) -
     return [
         Slot(target, float(value), ((field, index, 1.0),))
         for field, (targets, values) in quantities.items()
+        if targets
         for index, (target, value) in enumerate(zip(targets, np.ravel(values), strict=True))
     ]
 
@@ -300,7 +335,8 @@ def _mass_slot(model: mujoco.MjModel, body: int) -> Slot:
 def _actuator_slots(model: mujoco.MjModel, actuator: int) -> list[Slot]:
     """Gains move the gain and the bias term together.
 
-    Strength scales everything that makes force.
+    Strength scales everything that makes force, and its limits; `motor/<name>/strength` is the
+    same thing for a robot whose motors are MuJoCo's own.
     """
     name = mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_ACTUATOR, actuator) or f"{actuator}"
     gain, bias = model.actuator_gainprm[actuator], model.actuator_biasprm[actuator]
@@ -315,7 +351,12 @@ def _actuator_slots(model: mujoco.MjModel, actuator: int) -> list[Slot]:
     elif gain[0] != 0 and bias[1] == -gain[0]:
         touched = (("actuator_biasprm", b + 2, -1.0),)
         slots.append(Slot(f"actuator/{name}/kv", float(-bias[2]), touched))
-    force = [("actuator_gainprm", g + k, float(gain[k])) for k in range(3)]
-    force += [("actuator_biasprm", b + k, float(bias[k])) for k in range(3)]
-    slots.append(Slot(f"actuator/{name}/strength", 1.0, tuple(force)))
+    # Of fixed and affine actuators the first three numbers of both make force, in proportion.
+    if model.actuator_gaintype[actuator] <= 1 and model.actuator_biastype[actuator] <= 1:
+        force = [("actuator_gainprm", g + k, float(gain[k])) for k in range(3)]
+        force += [("actuator_biasprm", b + k, float(bias[k])) for k in range(3)]
+        limits = model.actuator_forcerange[actuator]
+        force += [("actuator_forcerange", 2 * actuator + k, float(limits[k])) for k in range(2)]
+        for kind in ("actuator", "motor"):
+            slots.append(Slot(f"{kind}/{name}/strength", 1.0, tuple(force)))
     return slots

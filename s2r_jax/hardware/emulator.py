@@ -124,11 +124,8 @@ class Emulator:
         return self._report(sensors, voltage)
 
     def _advance_one_period(self, world, state, command, key, tick):
-        key_drift, key_noise = jax.random.split(jax.random.fold_in(key, tick))
-        state = self._simulator.step(world, state, command)
-        wander = jax.random.normal(key_drift, state.drift.shape, state.drift.dtype)
-        drift = state.drift + world.sensors.drift * self.robot.period**0.5 * wander
-        state = state._replace(drift=drift)
+        key_noise, key_periods = (jax.random.fold_in(key, stream) for stream in range(2))
+        state = self._simulator.step(world, state, command, jax.random.fold_in(key_periods, tick))
         return state, self._simulator.read(world, state, key_noise), state.voltage
 
     def _report(self, sensors: jax.Array, voltage: jax.Array) -> Reading:

@@ -1,15 +1,40 @@
 """Continuous latency of the command path: a line of held commands, read at a real-valued delay.
 
 A command is held for one control period. What acts during a physics step is the mean of the
-delayed, held signal over
-that step: exact to first order in the step, continuous and differentiable in the delay although the
-signal jumps.
+delayed, held signal over that step: exact to first order in the step, continuous and differentiable
+in the delay although the signal jumps. Jitter and loss are drawn once a control period.
 """
 
 import math
+from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+
+class Latency(NamedTuple):
+    """What happens to a command on its way."""
+
+    action: Float[Array, ""]
+    """Least delay [s]."""
+    jitter: Float[Array, ""]
+    """Width of the uniform delay on top, drawn anew each control period [s]."""
+    drop: Float[Array, ""]
+    """Probability that a command is lost and the one before it stands; its derivative is 0."""
+
+
+def draw(latency: Latency, key: PRNGKeyArray | None) -> tuple[Float[Array, ""], Bool[Array, ""]]:
+    """Return the delay of one control period [s], and whether its command is lost.
+
+    Without a key: the least delay, nothing lost.
+    """
+    if key is None:
+        return latency.action, jnp.zeros((), bool)
+    key_jitter, key_drop = jax.random.split(key)
+    late = jax.random.uniform(key_jitter, (), latency.jitter.dtype)
+    is_lost = jax.random.uniform(key_drop, (), latency.drop.dtype) < latency.drop
+    return latency.action + latency.jitter * late, is_lost
 
 
 def line_length(max_delay: float, period: float) -> int:
@@ -18,19 +43,19 @@ def line_length(max_delay: float, period: float) -> int:
 
 
 def push(
-    line: Float[Array, "held *channels"], value: Float[Array, "*channels"]
-) -> Float[Array, "held *channels"]:
+    line: Float[Array, " held *channels"], value: Float[Array, " *channels"]
+) -> Float[Array, " held *channels"]:
     """Put the newest value first; the oldest falls out."""
     return jnp.concatenate([value[None], line[:-1]])
 
 
 def read(
-    line: Float[Array, "held *channels"],
+    line: Float[Array, " held *channels"],
     delay: Float[Array, ""],
     start: Float[Array, ""],
     step: float,
     period: float,
-) -> Float[Array, "*channels"]:
+) -> Float[Array, " *channels"]:
     """Return the mean of the delayed signal over one physics step.
 
     Args:

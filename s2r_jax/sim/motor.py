@@ -1,10 +1,8 @@
-"""Motors: from a command and the joint's motion to torque, friction and damping for the physics
-engine.
+"""From a command and the joint's motion to the motors' torque, friction and damping.
 
-Kinds as in `motors.py`. What is linear in speed (back-EMF, viscous friction) goes to the engine as
-damping, which it
-integrates implicitly; Coulomb friction goes as friction loss, which it solves as a constraint, so
-that joints really stick.
+Kinds as in `motors.py`; `native` has only friction here. What is linear in speed (back-EMF, viscous
+friction) goes to the engine as damping, which it integrates implicitly; Coulomb friction goes as
+friction loss, which it solves as a constraint, so that joints really stick.
 """
 
 from typing import NamedTuple
@@ -82,8 +80,7 @@ def drive(
 def friction(
     motor: Motor, speed: Float[Array, " nu"], transmitted: Float[Array, " nu"]
 ) -> Float[Array, " nu"]:
-    """Return the friction torque that the gear can hold [N m]: Coulomb, Stribeck and load-
-    dependent.
+    """Return the Coulomb, Stribeck and load-dependent friction that the gear can hold [N m].
 
     Args:
         motor: Numbers of the motors.
@@ -105,10 +102,62 @@ def follow(
     return jnp.where(is_instant, asked, asked + (lagged - asked) * decay)
 
 
+def slope(kind: str, motor: Motor, command: Command, output: Output) -> Float[Array, " nu"]:
+    """Return the fall of the torque with the rotor's speed [N m s/rad], friction of it included.
+
+    A `pd` law counts with its speed gain, also where the torque is at its limit.
+    """
+    law = motor.strength * command.enabled * command.kd if kind == "pd" else output.damping
+    return law + motor.viscous
+
+
+class Mesh(NamedTuple):
+    """The gear with its play during one physics step, each `[nu]`."""
+
+    gap: Float[Array, " nu"]
+    """Angle of the motor's side minus that of the joint, at the end of the step [rad]."""
+    engaged: Float[Array, " nu"]
+    """Share of the step, 0 to 1, during which the teeth touch and torque reaches the joint."""
+
+
+def mesh(
+    motor: Motor,
+    gap: Float[Array, " nu"],
+    torque: Float[Array, " nu"],
+    damping: Float[Array, " nu"],
+    step: float,
+) -> Mesh:
+    """Return how the motor's side moves through the backlash in one physics step.
+
+    The motor's side has no inertia of its own (the joint's armature holds it): in the gap it runs
+    ahead of the joint at the relative speed torque / damping, at an end of the gap it drives the
+    joint. Continuous and differentiable but for the corners of the dead zone; without backlash
+    everything is engaged.
+
+    Args:
+        motor: Numbers of the motors; `backlash` is the full width of the gap [rad].
+        gap: At the start of the step [rad].
+        torque: At the joint's speed [N m].
+        damping: Fall of the torque with the motor's speed [N m s/rad].
+        step: [s].
+
+    Source: the exact backlash model of Nordin, Galic and Gutman (Int. J. Adaptive Control and
+    Signal Processing 11 (1997) 49) with a rigid shaft.
+    """
+    half = 0.5 * motor.backlash
+    # A torque that no speed lowers crosses the gap at once.
+    wanted = torque * step / jnp.maximum(damping, 1e-9)
+    moved = jnp.clip(wanted, -half - gap, half - gap)
+    is_pushed = wanted != 0
+    share = 1.0 - moved / jnp.where(is_pushed, wanted, 1.0)
+    is_rigid = motor.backlash <= 0
+    return Mesh(gap + moved, jnp.where(is_rigid, 1.0, jnp.clip(share, 0.0, 1.0)))
+
+
 def _limit(
     motor: Motor, torque: Float[Array, " nu"], speed: Float[Array, " nu"], voltage: Float[Array, ""]
 ) -> Float[Array, " nu"]:
-    """Clip to the torque limit, and to what a DC motor can give at this speed and voltage where one is declared."""
+    """Clip to the torque limit, and where one is declared to what the DC motor can give."""
     torque = jnp.clip(torque, -motor.torque_limit, motor.torque_limit)
     k = motor.torque_constant
     stall, drag = k * voltage / motor.resistance, k**2 * speed / motor.resistance

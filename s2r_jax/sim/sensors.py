@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from s2r_jax.signals import Signal
 from s2r_jax.sim.engines import Physics
 
 
 class Sensors(NamedTuple):
-    """Error model, each entry `[sensor]`.
+    """Error model, each entry `[sensor]`; units in `signals.Signal`.
 
-    Reading = quantise(scale * truth + bias + drift + noise), delay late.
+    Reading = quantise(scale * truth + bias + drift + noise), delay late, rate times a second.
     """
 
     bias: Float[Array, " sensor"]
@@ -25,6 +25,7 @@ class Sensors(NamedTuple):
     drift: Float[Array, " sensor"]
     quantum: Float[Array, " sensor"]
     delay: Float[Array, " sensor"]
+    rate: Float[Array, " sensor"]
 
 
 def truth(
@@ -56,6 +57,7 @@ def read(
     sensors: Sensors,
     history: Float[Array, "held sensor"],
     drift: Float[Array, " sensor"],
+    tick: Int[Array, ""],
     period: float,
     key: PRNGKeyArray | None,
 ) -> Float[Array, " sensor"]:
@@ -65,16 +67,52 @@ def read(
         sensors: Error model.
         history: True values at the last control ticks, newest first.
         drift: Present random-walk bias.
+        tick: Number of the newest control tick.
         period: Control period [s].
-        key: Of the white noise.
+        key: Of the white noise of a whole episode; a sample's noise follows from the key and the
+            sample's number, so that a held sample keeps its noise.
     """
-    value = sensors.scale * _delayed(history, sensors.delay / period) + sensors.bias + drift
+    sample, age = _held(sensors.rate, tick, period)
+    value = sensors.scale * _delayed(history, sensors.delay / period + age) + sensors.bias + drift
     if key is not None:
-        value = value + sensors.noise * jax.random.normal(key, value.shape, value.dtype)
+        value = value + sensors.noise * _white(key, sample, value.dtype)
     quantum = jnp.where(sensors.quantum > 0, sensors.quantum, 1.0)
     # Straight through: the staircase has no useful derivative.
     stairs = value + jax.lax.stop_gradient(jnp.round(value / quantum) * quantum - value)
     return jnp.where(sensors.quantum > 0, stairs, value)
+
+
+def wander(
+    sensors: Sensors, drift: Float[Array, " sensor"], period: float, key: PRNGKeyArray
+) -> Float[Array, " sensor"]:
+    """Return the random-walk bias one control period [s] later.
+
+    Source: rate random walk of IEEE Std 952, variance drift^2 per second.
+    """
+    return drift + sensors.drift * period**0.5 * jax.random.normal(key, drift.shape, drift.dtype)
+
+
+def _held(
+    rate: Float[Array, " sensor"], tick: Int[Array, ""], period: float
+) -> tuple[Int[Array, " sensor"], Float[Array, " sensor"]]:
+    """Return the number of the last sample and its age in ticks; samples are taken at k / rate."""
+    is_slower = rate > 0
+    ticks = 1.0 / (period * jnp.where(is_slower, rate, 1.0 / period))  # between samples
+    now = tick.astype(rate.dtype)
+    # A sample due at this very tick counts, however its time was rounded.
+    number = jax.lax.stop_gradient(jnp.floor(now / ticks + 1e-4))
+    age = jnp.where(is_slower, jnp.maximum(now - number * ticks, 0.0), 0.0)
+    return jnp.where(is_slower, number.astype(tick.dtype), tick), age
+
+
+def _white(key: PRNGKeyArray, sample: Int[Array, " sensor"], dtype: Any) -> Array:
+    """Return standard normal noise, a function of the key, the entry and its sample's number."""
+
+    def one(entry: Array, number: Array) -> Array:
+        folded = jax.random.fold_in(jax.random.fold_in(key, entry), number)
+        return jax.random.normal(folded, (), dtype)
+
+    return jax.vmap(one)(jnp.arange(sample.size), sample)
 
 
 def _delayed(

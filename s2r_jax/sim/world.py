@@ -1,12 +1,11 @@
-"""One simulated world: a physics engine, and around it the command path, the motors, the battery
-and the sensors.
+"""One simulated world: a physics engine and all that surrounds it on a machine.
 
     command -> latency line -> motor (strength, battery sag, torque-speed, friction) -> physics
     substeps -> sensors
 
 Everything is pure and takes one world; a batch is `jax.vmap`. `World` holds what θ says of one
-world and stays fixed
-within an episode; `State` is what a step changes.
+world and stays fixed within an episode; `State` is what a step changes. What is random (jitter,
+loss, pushes, drift, noise) happens only where a key is given.
 """
 
 import dataclasses
@@ -17,12 +16,12 @@ import jax
 import jax.numpy as jnp
 import mujoco
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from s2r_jax.errors import BadModel
 from s2r_jax.parameters import ParameterSet, apply, is_model_field
 from s2r_jax.robot import Robot
-from s2r_jax.sim import engines, latency, motor, sensors
+from s2r_jax.sim import battery, engines, latency, motor, push, sensors
 from s2r_jax.sim.engines import Drive, Physics
 from s2r_jax.types import Command
 
@@ -34,21 +33,10 @@ class World(NamedTuple):
     engine: Any
     """The engine's own form of θ."""
     motor: motor.Motor
-    battery: "Battery"
-    delay: Float[Array, ""]
-    """Of the command path [s]."""
+    battery: battery.Battery
+    latency: latency.Latency
+    push: push.Push
     sensors: sensors.Sensors
-
-
-class Battery(NamedTuple):
-    """Supply: terminal voltage = open circuit - resistance * current."""
-
-    voltage: Float[Array, ""]
-    """Open circuit, fully charged [V]."""
-    resistance: Float[Array, ""]
-    """[Ω]."""
-    capacity: Float[Array, ""]
-    """Charge at which the open-circuit voltage has fallen by a fifth [C]."""
 
 
 class State(NamedTuple):
@@ -61,6 +49,8 @@ class State(NamedTuple):
     """Torque behind the motor's lag [N m]."""
     torque: Float[Array, " nu"]
     """Torque of the motors in the last physics step [N m]."""
+    gap: Float[Array, " nu"]
+    """Angle of the motor's side of the backlash minus that of the joint [rad]."""
     duty: Float[Array, " nu"]
     current: Float[Array, ""]
     """Drawn from the battery [A]."""
@@ -71,11 +61,9 @@ class State(NamedTuple):
     history: Float[Array, "ticks sensor"]
     """True signals at the last control ticks, newest first."""
     drift: Float[Array, " sensor"]
-
-
-#: Share of the open-circuit voltage that a lithium cell loses between full and empty (4.2 V to 3.4
-#: V).
-VOLTAGE_FALL = 0.2
+    """Random-walk part of the bias."""
+    tick: Int[Array, ""]
+    """Control periods since the start."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -102,30 +90,35 @@ class Simulator:
     @functools.cached_property
     def held(self) -> int:
         """Length of the command line."""
-        return latency.line_length(
-            self._longest("latency.action", self.robot.action_latency), self.robot.period
-        )
+        longest = self._reach("latency.action")[1] + self._reach("latency.jitter")[1]
+        return latency.line_length(float(longest), self.robot.period)
 
     @functools.cached_property
     def ticks(self) -> int:
         """Length of the sensor history."""
-        nominal = self.robot.quantities["sensor.delay"][1]
-        longest = self._longest("sensor.delay", float(np.max(nominal, initial=0.0)))
+        delay, (rate, _) = self._reach("sensor.delay")[1], self._reach("sensor.rate")
+        age = np.divide(1.0, rate, out=np.zeros_like(rate), where=rate > 0)
+        longest = float(np.max(delay + age, initial=0.0))
         return latency.line_length(longest, self.robot.period)
 
-    def _longest(self, field: str, nominal: float) -> float:
-        """Return the largest value that θ can give a delay, so that lines are long enough once and for all."""
-        longest = nominal
-        for effect in self.parameters.effects:
-            if effect.field == field:
-                for index, param in zip(effect.indices, effect.params, strict=True):
-                    base = float(np.ravel(self.robot.nominal(field))[index])
-                    high = self.parameters.high[param]
-                    reach = {"set": high, "add": base + high, "scale": base * high}[
-                        effect.operation
-                    ]
-                    longest = max(longest, reach)
-        return longest
+    def _reach(self, field: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return the least and the largest value that a quantity >= 0 has within θ's bounds.
+
+        Lines are long enough once and for all.
+        """
+        outer = self._outer
+        nominal = {name: self.robot.nominal(name) for name in outer.fields}
+        values = [np.asarray(self.robot.nominal(field), dtype=float)]
+        if field in nominal:
+            corners = (np.array(bound, dtype=float) for bound in (outer.low, outer.high))
+            values = [apply(outer, corner, nominal, xp=np)[field] for corner in corners]
+        return np.asarray(np.min(values, axis=0)), np.asarray(np.max(values, axis=0))
+
+    @functools.cached_property
+    def _outer(self) -> ParameterSet:
+        """Return what θ moves outside the engine."""
+        effects = tuple(e for e in self.parameters.effects if not is_model_field(e.field))
+        return dataclasses.replace(self.parameters, effects=effects)
 
     @functools.cached_property
     def free_joints(self) -> dict[int, tuple[int, int]]:
@@ -147,11 +140,8 @@ class Simulator:
 
     def world(self, theta: Float[Array, " param"]) -> World:
         """Return the world that θ describes."""
-        outer = ParameterSet(
-            effects=tuple(e for e in self.parameters.effects if not is_model_field(e.field))
-        )
         quantities = self.robot.quantities
-        moved = apply(outer, theta, {name: value for name, (_, value) in quantities.items()})
+        moved = apply(self._outer, theta, {name: value for name, (_, value) in quantities.items()})
 
         def value(name: str) -> Array:
             given = moved.get(name, quantities[name][1])
@@ -161,8 +151,9 @@ class Simulator:
             theta,
             self.engine.prepare(theta),
             motor.Motor(*[value(f"motor.{key}") for key in motor.Motor._fields]),
-            Battery(*[value(f"battery.{key}") for key in Battery._fields]),
-            value("latency.action"),
+            battery.Battery(*[value(f"battery.{key}") for key in battery.Battery._fields]),
+            latency.Latency(*[value(f"latency.{key}") for key in latency.Latency._fields]),
+            push.Push(*[value(f"push.{key}") for key in push.Push._fields]),
             sensors.Sensors(*[value(f"sensor.{key}") for key in sensors.Sensors._fields]),
         )
 
@@ -186,39 +177,67 @@ class Simulator:
         state = State(
             physics,
             line,
-            zero,
-            zero,
-            zero,
-            still,
-            still,
-            world.battery.voltage,
-            jnp.zeros((0, 0), dtype),
-            zero,
+            lagged=zero,
+            torque=zero,
+            gap=zero,
+            duty=zero,
+            current=still,
+            charge=still,
+            voltage=battery.open_circuit(world.battery, still),
+            history=jnp.zeros((0, 0), dtype),
+            drift=zero,
+            tick=jnp.zeros((), jnp.int32),
         )
         truth = self.truth(state)
         return state._replace(
             history=jnp.broadcast_to(truth, (self.ticks, truth.size)), drift=jnp.zeros_like(truth)
         )
 
-    def step(self, world: World, state: State, command: Command) -> State:
-        """Advance one control period under a command."""
+    def step(
+        self, world: World, state: State, command: Command, key: PRNGKeyArray | None = None
+    ) -> State:
+        """Advance one control period under a command.
+
+        Args:
+            world: Its physics.
+            state: Before the period.
+            command: What the motors are told; it arrives late.
+            key: Of jitter, loss, pushes and drift in this period; without one there are none.
+        """
+        delay, is_lost = world.latency.action, False
         newest = jnp.stack([command.target, command.torque, command.enabled])
-        line = latency.push(state.line, newest.astype(state.line.dtype))
+        if key is not None:
+            key_latency, key_push, key_drift = jax.random.split(key, 3)
+            delay, is_lost = latency.draw(world.latency, key_latency)
+            state = self._pushed(world, state, key_push)
+            drift = sensors.wander(world.sensors, state.drift, self.robot.period, key_drift)
+            state = state._replace(drift=drift)
+        newest = jnp.where(is_lost, state.line[0], newest.astype(state.line.dtype))
+        line = latency.push(state.line, newest)
         state = state._replace(line=line)
 
         def substep(state: State, index: Array) -> tuple[State, None]:
             start = index.astype(state.line.dtype) * self.timestep
-            acting = latency.read(line, world.delay, start, self.timestep, self.robot.period)
+            acting = latency.read(line, delay, start, self.timestep, self.robot.period)
             return self._substep(world, state, command, acting), None
 
         if self._is_open_loop:
             acting = latency.read(
-                line, world.delay, jnp.zeros((), line.dtype), self.robot.period, self.robot.period
+                line, delay, jnp.zeros((), line.dtype), self.robot.period, self.robot.period
             )
             state = self._open_loop(world, state, acting)
         else:
             state, _ = jax.lax.scan(substep, state, jnp.arange(self.substeps))
-        return state._replace(history=latency.push(state.history, self.truth(state)))
+        history = latency.push(state.history, self.truth(state))
+        return state._replace(history=history, tick=state.tick + 1)
+
+    def _pushed(self, world: World, state: State, key: PRNGKeyArray) -> State:
+        if self.robot.pushed is None:
+            return state
+        dof = self.free_joints[self.robot.pushed][1]
+        kick = push.kick(world.push, key, self.robot.period).astype(state.physics.qvel.dtype)
+        qvel = state.physics.qvel.at[dof : dof + 2].add(kick)
+        return state._replace(physics=state.physics._replace(qvel=qvel))
 
     def truth(self, state: State) -> Float[Array, " sensor"]:
         """Return the true value of every signal."""
@@ -234,8 +253,15 @@ class Simulator:
     def read(
         self, world: World, state: State, key: PRNGKeyArray | None = None
     ) -> Float[Array, " sensor"]:
-        """Return what the sensors report at this control tick; without a key there is no noise."""
-        return sensors.read(world.sensors, state.history, state.drift, self.robot.period, key)
+        """Return what the sensors report at this control tick; without a key there is no noise.
+
+        Args:
+            world: Its physics.
+            state: At a control tick.
+            key: Of the noise of a whole episode, the same at each tick; see `sensors.read`.
+        """
+        period = self.robot.period
+        return sensors.read(world.sensors, state.history, state.drift, state.tick, period, key)
 
     @property
     def _is_open_loop(self) -> bool:
@@ -244,7 +270,7 @@ class Simulator:
 
     def _open_loop(self, world: World, state: State, acting: Float[Array, "3 nu"]) -> State:
         still = jnp.zeros_like(state.physics.qvel)
-        drive = Drive(world.motor.strength * acting[0] * acting[2], still, still, still)
+        drive = Drive(acting[0] * acting[2], still, still, still)
         physics = self.engine.step(world.engine, state.physics, drive, self.substeps)
         return state._replace(physics=physics)
 
@@ -256,25 +282,38 @@ class Simulator:
         dofs, qposes = np.array(table.dofs, int), np.array(table.qposes, int)
         command = command._replace(target=acting[0], torque=acting[1], enabled=acting[2])
         angle, speed = state.physics.qpos[qposes], state.physics.qvel[dofs]
-        fresh = 1.0 - VOLTAGE_FALL * state.charge / world.battery.capacity
-        loaded = world.battery.voltage * fresh - world.battery.resistance * state.current
-        voltage = jnp.where(jnp.isnan(command.voltage), loaded, command.voltage).astype(angle.dtype)
-        output = motor.drive(table.kind, world.motor, command, angle, speed, voltage)
-        torque = motor.follow(world.motor, output.torque, state.lagged, self.timestep)
         still = jnp.zeros_like(state.physics.qvel)
+        if table.kind == "native":
+            friction = still.at[dofs].add(motor.friction(world.motor, speed, jnp.zeros_like(speed)))
+            damping = still.at[dofs].add(world.motor.viscous)
+            drive = Drive(acting[0] * acting[2], still, friction, damping)
+            return state._replace(physics=self.engine.step(world.engine, state.physics, drive, 1))
+        loaded = battery.terminal(world.battery, state.charge, state.current)
+        voltage = jnp.where(jnp.isnan(command.voltage), loaded, command.voltage).astype(angle.dtype)
+        output = motor.drive(table.kind, world.motor, command, angle + state.gap, speed, voltage)
+        lagged = motor.follow(world.motor, output.torque, state.lagged, self.timestep)
+        torque = lagged - output.damping * speed
+        teeth = motor.mesh(
+            world.motor,
+            state.gap,
+            torque,
+            motor.slope(table.kind, world.motor, command, output),
+            self.timestep,
+        )
         friction = still
         if table.has_friction:
             # The gear transmits the motor's torque against gravity and the rest of the arm.
-            transmitted = torque - output.damping * speed + state.physics.bias[dofs]
+            transmitted = teeth.engaged * torque + state.physics.bias[dofs]
             friction = still.at[dofs].add(motor.friction(world.motor, speed, transmitted))
-        damping = still.at[dofs].add(output.damping + world.motor.viscous)
-        drive = Drive(torque / self._gears, still, friction, damping)
+        damping = still.at[dofs].add(teeth.engaged * output.damping + world.motor.viscous)
+        drive = Drive(teeth.engaged * lagged / self._gears, still, friction, damping)
         physics = self.engine.step(world.engine, state.physics, drive, 1)
         current = jnp.sum(output.current)
         return state._replace(
             physics=physics,
-            lagged=torque,
-            torque=torque - output.damping * speed,
+            lagged=lagged,
+            torque=torque,
+            gap=teeth.gap,
             duty=output.duty,
             current=current,
             charge=state.charge + current * self.timestep,
@@ -310,4 +349,4 @@ def make(robot: Robot, engine: str, parameters: ParameterSet | None = None) -> S
     return simulator
 
 
-__all__ = ["Battery", "Simulator", "State", "World", "make"]
+__all__ = ["Simulator", "State", "World", "make"]

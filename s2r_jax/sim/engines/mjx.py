@@ -41,8 +41,7 @@ class MjxEngine:
     def __init__(self, model: mujoco.MjModel, parameters: ParameterSet, sensors: bool):
         self.parameters = parameters
         self.sensors = sensors
-        self._c_model = copy.copy(model)
-        self._c_model.opt.enableflags &= ~OBSERVERS
+        self._c_model = without_observers(model)
         refuse_unsupported(self.name, self._c_model, sensors)
         refuse_small_friction(self.name, model, parameters)
         self._effects = ParameterSet(
@@ -120,6 +119,13 @@ class MjxEngine:
         return jax.lax.scan(one, physics, length=nstep)[0]
 
 
+def without_observers(model: mujoco.MjModel) -> mujoco.MjModel:
+    """Return a copy of the model without the flags that MJX rejects and that move nothing."""
+    cleared = copy.copy(model)
+    cleared.opt.enableflags &= ~OBSERVERS
+    return cleared
+
+
 def refuse_unsupported(engine: str, model: mujoco.MjModel, sensors: bool) -> None:
     """Refuse a model that MJX would simulate differently from C.
 
@@ -149,7 +155,9 @@ def refuse_small_friction(engine: str, model: mujoco.MjModel, parameters: Parame
         Unsupported: Names the first such parameter and the smallest value.
     """
     for effect in parameters.effects:
-        floor = SMALLEST.get(effect.field, -np.inf)
+        if effect.field not in SMALLEST:
+            continue
+        floor = SMALLEST[effect.field]
         for index, param, coefficient in zip(
             effect.indices, effect.params, effect.coefficients, strict=True
         ):
