@@ -13,7 +13,9 @@ from s2r_jax.errors import BadValue
 from s2r_jax.identify import levenberg, noise, uncertainty
 from s2r_jax.identify.config import IdentifyConfig
 from s2r_jax.identify.jacobian import Linearization, agreement, compile_linearization
+from s2r_jax.identify.reduce import Reduced, back_substitute, reduce
 from s2r_jax.identify.segments import Segments, select
+from s2r_jax.identify.start import freedom
 from s2r_jax.parameters import constrain, search_bounds, unconstrain
 from s2r_jax.robot import Robot
 from s2r_jax.sim import world
@@ -90,8 +92,20 @@ def fit(
     )
 
 
+class Point(NamedTuple):
+    """Everything known at one z."""
+
+    z: Float[np.ndarray, " param"]
+    starts: Float[np.ndarray, "segment start"]
+    linear: Linearization
+    reduced: Reduced
+
+
 class Problem:
-    """One fit in progress: simulator, windows and weights; numbers in, normal equations out."""
+    """One fit in progress: simulator, windows and weights; numbers in, normal equations out.
+
+    `evaluate` remembers its last point as `trial`; `accepted` is the one that steps start from.
+    """
 
     def __init__(self, robot: Robot, segments: Segments, method: str, config: IdentifyConfig):
         self.robot, self.segments, self.config = robot, segments, config
@@ -101,23 +115,27 @@ class Problem:
         self.precision = noise.first_precision(robot.signals, segments)
         self.start = np.asarray(unconstrain(self.parameters, jnp.asarray(self.parameters.start)))
         self.prior = _prior_precision(robot)
-        self.last: tuple[np.ndarray, Linearization] | None = None
+        self.start_std = freedom(robot)
+        self.trial: Point | None = None
+        self.accepted: Point | None = None
 
     def evaluate(self, z: Float[np.ndarray, " param"]) -> levenberg.Normal:
         """Return the normal equations at z; an unstable simulation gives an infinite cost."""
-        linear = self.linearize(jnp.asarray(z), self.segments, jnp.asarray(self.precision))
-        linear = jax.tree.map(np.asarray, linear)
-        rows = linear.jacobian.reshape(-1, z.size)
-        values = linear.residual.reshape(-1)
-        if not (np.isfinite(values).all() and np.isfinite(rows).all()):
+        starts = np.zeros((len(self.segments.log), self.start_std.size))
+        if self.accepted is not None:
+            move = back_substitute(self.accepted.reduced, z - self.accepted.z)
+            starts = self.accepted.starts + move
+        given = (jnp.asarray(z), jnp.asarray(starts), self.segments, jnp.asarray(self.precision))
+        linear = jax.tree.map(np.asarray, self.linearize(*given))
+        if not all(np.isfinite(leaf).all() for leaf in linear):
             return levenberg.Normal(np.inf, np.zeros(z.size), np.eye(z.size))
-        self.last = z, linear
-        weight, cost = _robust(values, self.config.robust)
+        reduced = reduce(linear, starts, self.start_std, self.config.robust)
+        self.trial = Point(z, starts, linear, reduced)
         off = (z - self.start) * self.prior
         return levenberg.Normal(
-            cost + 0.5 * float(off @ off),
-            rows.T @ (weight * values) + self.prior * off,
-            (rows * weight[:, None]).T @ rows + np.diag(self.prior**2),
+            reduced.cost + 0.5 * float(off @ off),
+            reduced.slope + self.prior * off,
+            reduced.matrix + np.diag(self.prior**2),
         )
 
     def search(
@@ -126,13 +144,11 @@ class Problem:
         """Return the best of the starts, refined once the noise of the signals is known."""
         bounds = levenberg.Bounds(*search_bounds(self.parameters))
         keys = np.random.default_rng(self.config.seed)
-        first = (
-            self.start
-            if start is None
-            else np.asarray(unconstrain(self.parameters, jnp.asarray(start)))
-        )
+        first = self.start
+        if start is not None:
+            first = np.asarray(unconstrain(self.parameters, jnp.asarray(start)))
         found, count = [], 0
-        for index in range(max(1, self.config.starts)):
+        for index in range(self.config.starts):
             z = first if index == 0 else _random_start(bounds, keys)
             state, steps, converged = self._descend(z, bounds, count, callback)
             found.append((state, converged))
@@ -141,17 +157,28 @@ class Problem:
         if not np.isfinite(state.normal.cost):
             where = "; it is not finite from any start: check start values and timestep"
             raise BadValue(self.robot.file, "parameters", "start", f"a stable simulation{where}")
-        if len(noise.groups(self.robot.signals)) == 1 and not self.prior.any():
+        is_one_scale = len(noise.groups(self.robot.signals)) == 1 and not self.prior.any()
+        if is_one_scale and not self.start_std.size:
             return state, count, converged  # one noise level only scales the cost
-        self.evaluate(state.z)
+        self.settle(state.z)
         self.update_precision()
         state, steps, converged = self._descend(state.z, bounds, count, callback)
         return state, count + steps, converged
 
+    def settle(self, z: Float[np.ndarray, " param"]) -> levenberg.Normal:
+        """Evaluate at z and take it as accepted, with the starts relaxed once."""
+        self.accepted = None
+        normal = self.evaluate(z)
+        for _ in range(2 if self.start_std.size else 0):
+            self.accepted = self.trial
+            normal = self.evaluate(z)
+        self.accepted = self.trial
+        return normal
+
     def update_precision(self) -> None:
-        """Take the noise of each signal from the residuals of the last evaluation."""
-        assert self.last is not None
-        residual = self.last[1].residual
+        """Take the noise of each signal from the residuals of the accepted point."""
+        assert self.accepted is not None
+        residual = self.accepted.linear.residual
         self.precision = noise.update_precision(
             self.robot.signals, residual, self.precision, self.segments
         )
@@ -159,12 +186,14 @@ class Problem:
     def _descend(
         self, z: np.ndarray, bounds: levenberg.Bounds, count: int, callback: Callback | None
     ) -> tuple[levenberg.State, int, bool]:
-        state = levenberg.init(z, self.evaluate(z))
+        state = levenberg.init(z, self.settle(z))
         quiet = rejected = 0
         for steps in range(1, self.config.iterations + 1):
             state, info = levenberg.step(state, self.evaluate, bounds)
             if callback is not None:
                 callback(count + steps, info)
+            if info.accepted:
+                self.accepted = self.trial
             # Two steps in a row that gave, or even promised, next to nothing mean the bottom.
             gain = info.decrease if info.accepted else info.promised
             quiet = quiet + 1 if gain < self.config.tolerance else 0
@@ -175,14 +204,14 @@ class Problem:
 
     def summary(self, state: levenberg.State) -> Fit:
         """Return the posterior at the optimum; correlated residuals count for fewer samples."""
-        self.evaluate(state.z)
+        self.settle(state.z)
         self.update_precision()
-        normal = self.evaluate(state.z)
-        assert self.last is not None
-        linear = self.last[1]
+        normal = self.settle(state.z)
+        assert self.accepted is not None
+        linear = self.accepted.linear
         tau = noise.correlation_time(self.robot.signals, linear.residual, self.segments)
-        worth = (linear.jacobian / np.sqrt(tau)[:, None]).reshape(-1, state.z.size)
-        information = worth.T @ worth + np.diag(self.prior**2)
+        worth = reduce(linear, self.accepted.starts, self.start_std, weight=1 / tau)
+        information = worth.matrix + np.diag(self.prior**2)
         is_dead = np.abs(linear.jacobian).max((0, 1, 2)) == 0
         posterior, weak = uncertainty.posterior(self.parameters, state.z, information, is_dead)
         names = np.array(self.parameters.names)
@@ -226,7 +255,7 @@ def _choose(robot: Robot, segments: Segments, config: IdentifyConfig) -> tuple[s
     pair = []
     for method in ("lm", "fd"):
         linearize = compile_linearization(simulator_for(robot, method), method)
-        pair.append(np.asarray(linearize(z, sample, precision).jacobian))
+        pair.append(np.asarray(linearize(z, jnp.zeros((1, 0)), sample, precision).jacobian))
     cosine = agreement(*pair)
     if np.isfinite(pair[0]).all() and np.nanmin(cosine) >= TRUSTED:
         return "lm", []
@@ -246,14 +275,6 @@ def _beside_start(robot: Robot, seed: int) -> np.ndarray:
     bounds = levenberg.Bounds(*search_bounds(robot.parameters))
     other = _random_start(bounds, np.random.default_rng(seed))
     return 0.97 * z + 0.03 * other
-
-
-def _robust(values: np.ndarray, width: float) -> tuple[np.ndarray, float]:
-    """Return weights and cost of plain squares (width 0) or of the pseudo-Huber loss."""
-    if width <= 0:
-        return np.ones_like(values), 0.5 * float(values @ values)
-    root = np.sqrt(1 + (values / width) ** 2)
-    return 1 / root, float(width**2 * (root - 1).sum())
 
 
 def _prior_precision(robot: Robot) -> np.ndarray:

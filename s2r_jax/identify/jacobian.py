@@ -1,6 +1,7 @@
 """Residual and Jacobian over all windows: forward mode through the physics, or differences.
 
-Both search in the unconstrained coordinates z of the parameter set.
+Both search in the unconstrained coordinates z of the parameter set, and in the displacements of the
+windows' starts where those are unknown too.
 """
 
 from collections.abc import Callable
@@ -13,63 +14,80 @@ from jaxtyping import Array, Float
 
 from s2r_jax.identify.residual import residual
 from s2r_jax.identify.segments import Segments
+from s2r_jax.identify.start import displaced
 from s2r_jax.parameters import constrain
 from s2r_jax.sim.world import Simulator
 
-#: Relative step of central differences in float64: with contact a step of 1e-3 is itself wrong by
-#: 10-90 %.
+#: Relative step of central differences in float64: with contact 1e-3 is itself wrong by 10-90 %.
 STEP = 1e-5
 
 Precision = Float[Array, " sensor"]
 
 
 class Linearization(NamedTuple):
-    """The whitened residual of all windows and its derivative with respect to z."""
+    """The whitened residual of all windows and its derivatives."""
 
     residual: Float[Any, "segment time sensor"]
     jacobian: Float[Any, "segment time sensor param"]
+    """With respect to z."""
+    start: Float[Any, "segment time sensor start"]
+    """With respect to the displacement of the window's own start."""
+
+
+Linearize = Callable[
+    [Float[Array, " param"], Float[Array, "segment start"], Segments, Precision], Linearization
+]
 
 
 def linearize_forward(
-    simulator: Simulator, z: Float[Array, " param"], segments: Segments, precision: Precision
+    simulator: Simulator,
+    z: Float[Array, " param"],
+    starts: Float[Array, "segment start"],
+    segments: Segments,
+    precision: Precision,
 ) -> Linearization:
     """Differentiate the simulation itself, in forward mode: θ is short, the signals are long."""
 
-    def one(segment: Segments) -> tuple[Array, Array]:
-        def value(z: Array) -> tuple[Array, Array]:
-            out = residual(simulator, constrain(simulator.parameters, z), segment, precision)
+    def one(segment: Segments, start: Array) -> tuple[Array, Array]:
+        def value(x: Array) -> tuple[Array, Array]:
+            out = _residual(simulator, x, z.size, segment, precision)
             return out, out
 
-        slope, out = jax.jacfwd(value, has_aux=True)(z)
+        slope, out = jax.jacfwd(value, has_aux=True)(jnp.concatenate([z, start]))
         return out, slope
 
-    return Linearization(*jax.vmap(one)(segments))
+    out, slope = jax.vmap(one)(segments, starts)
+    return Linearization(out, slope[..., : z.size], slope[..., z.size :])
 
 
 def linearize_fd(
-    simulator: Simulator, z: Float[Array, " param"], segments: Segments, precision: Precision
+    simulator: Simulator,
+    z: Float[Array, " param"],
+    starts: Float[Array, "segment start"],
+    segments: Segments,
+    precision: Precision,
 ) -> Linearization:
     """Central differences, all columns and windows in one wide batch; works on every engine."""
-    step = STEP * jnp.maximum(1.0, jnp.abs(z))
-    offsets = jnp.concatenate([jnp.zeros((1, z.size), z.dtype), jnp.diag(step), -jnp.diag(step)])
+    size = z.size + starts.shape[-1]
+    scale = jnp.concatenate([jnp.maximum(1.0, jnp.abs(z)), jnp.ones(size - z.size, z.dtype)])
+    step = STEP * scale
+    offsets = jnp.concatenate([jnp.zeros((1, size), z.dtype), jnp.diag(step), -jnp.diag(step)])
 
-    def one(z: Array, segment: Segments) -> Array:
-        return residual(simulator, constrain(simulator.parameters, z), segment, precision)
+    def one(offset: Array, segment: Segments, start: Array) -> Array:
+        x = jnp.concatenate([z, start]) + offset
+        return _residual(simulator, x, z.size, segment, precision)
 
-    over_segments = jax.vmap(one, in_axes=(None, 0))
-    values = jax.vmap(over_segments, in_axes=(0, None))(z + offsets, segments)
-    count = z.size
-    slope = (values[1 : count + 1] - values[count + 1 :]) / (2 * step[:, None, None, None])
-    return Linearization(values[0], jnp.moveaxis(slope, 0, -1))
-
-
-Linearize = Callable[[Float[Array, " param"], Segments, Precision], Linearization]
+    over_segments = jax.vmap(one, in_axes=(None, 0, 0))
+    values = jax.vmap(over_segments, in_axes=(0, None, None))(offsets, segments, starts)
+    slope = (values[1 : size + 1] - values[size + 1 :]) / (2 * step[:, None, None, None])
+    slope = jnp.moveaxis(slope, 0, -1)
+    return Linearization(values[0], slope[..., : z.size], slope[..., z.size :])
 
 
 def compile_linearization(simulator: Simulator, method: str) -> Linearize:
     """Return the jitted linearisation of a method (`lm`: forward mode, `fd`: differences)."""
     function = {"lm": linearize_forward, "fd": linearize_fd}[method]
-    return jax.jit(lambda z, segments, precision: function(simulator, z, segments, precision))
+    return jax.jit(lambda *given: function(simulator, *given))
 
 
 def agreement(exact: np.ndarray, difference: np.ndarray) -> Float[np.ndarray, " param"]:
@@ -79,3 +97,11 @@ def agreement(exact: np.ndarray, difference: np.ndarray) -> Float[np.ndarray, " 
     inner = (first * second).sum(0)
     size = np.linalg.norm(first, axis=0) * np.linalg.norm(second, axis=0)
     return np.where(size > 0, inner / np.where(size > 0, size, 1.0), (first == second).all(0))
+
+
+def _residual(
+    simulator: Simulator, x: Array, count: int, segment: Segments, precision: Precision
+) -> Array:
+    theta = constrain(simulator.parameters, x[:count])
+    moved = displaced(simulator.robot.model, segment, x[count:])
+    return residual(simulator, theta, moved, precision)

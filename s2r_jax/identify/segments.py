@@ -51,7 +51,7 @@ def cut(trajectories: Sequence[Trajectory], length: int, held: int) -> Segments:
     pieces = []
     for index, trajectory in enumerate(trajectories):
         steps = len(trajectory.measured) - 1
-        for start in range(0, steps, length):
+        for start in _starts(trajectory, length):
             pieces.append(
                 _piece(trajectory, index, start, min(length, steps - start), length, held)
             )
@@ -61,6 +61,19 @@ def cut(trajectories: Sequence[Trajectory], length: int, held: int) -> Segments:
 def select(segments: Segments, keep: np.ndarray) -> Segments:
     """Return the windows of a mask or of indices."""
     return jax.tree.map(lambda leaf: leaf[keep], segments)
+
+
+def _starts(t: Trajectory, length: int) -> list[int]:
+    """Return the first rows of the windows; a window that would start in a gap starts behind it."""
+    is_known = np.isfinite(t.qpos).all(1) & np.isfinite(t.qvel).all(1)
+    starts, row, last = [], 0, len(t.measured) - 1
+    while row < last:
+        if is_known[row]:
+            starts.append(row)
+            row += length
+        else:
+            row += 1  # nothing was measured here that a window could be compared with
+    return starts
 
 
 def _piece(t: Trajectory, index: int, start: int, steps: int, length: int, held: int) -> Segments:
