@@ -12,9 +12,10 @@ from s2r_jax.errors import BadValue
 from tests.deploy import cases
 from tests.deploy.cases import UPRIGHT, Machine, Report, usual
 
-CONTRACT = cases.contract()
+#: Patient in real time, as a busy machine may stop us for a while.
+CONTRACT = cases.contract(limits=cases.Limits(stale=5.0))
 LOCKSTEP = DeployConfig(seconds=0.2, is_lockstep=True, patience=0.05)
-REAL_TIME = DeployConfig(seconds=0.2)
+REAL_TIME = DeployConfig(seconds=0.2, hold=5.0)
 
 
 def still(observation):
@@ -57,7 +58,7 @@ def test_real_time_keeps_the_period_of_the_clock():
     # Only the mean is asserted: single ticks are late on a busy machine, and those are left out.
     start = time.monotonic()
     machine = Machine(lambda k: Report(time.monotonic() - start, k, UPRIGHT))
-    telemetry = loop.run(CONTRACT, still, machine, DeployConfig(seconds=0.5))
+    telemetry = loop.run(CONTRACT, still, machine, DeployConfig(seconds=0.5, hold=5.0))
     ticks = np.round((telemetry.t_cmd - telemetry.t_cmd[0]) / 0.01)
     assert len(telemetry.t_cmd) == 50
     assert ticks[-1] <= 49 + telemetry.missed + 3
@@ -127,7 +128,7 @@ def test_machine_that_falls_silent_in_lockstep():
 )
 def test_report_that_does_not_advance_is_stale(later):
     machine = Machine(lambda k: usual(k) if k <= 5 else later(k))
-    telemetry = loop.run(CONTRACT, still, machine, DeployConfig(seconds=5.0))
+    telemetry = loop.run(cases.contract(), still, machine, DeployConfig(seconds=5.0, hold=5.0))
     assert telemetry.reasons[0].startswith("stale: no new report for 0.1")
     assert telemetry.mode == Mode.DAMPING
     assert telemetry.sequence.max() == 5

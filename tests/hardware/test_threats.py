@@ -1,5 +1,6 @@
 """The loop and the emulated robot as two processes, one of which stops or dies."""
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from s2r_jax.deploy import loop
 from s2r_jax.deploy.config import DeployConfig
+from s2r_jax.deploy.contract import Limits
 from s2r_jax.deploy.describe import contract_of
 from s2r_jax.deploy.machine import Mode
 from s2r_jax.hardware.spawn import spawn
@@ -71,13 +73,15 @@ def hold(observation):
         print("running", flush=True)
     return np.array([0.5, 1.0])
 
-loop.run(contract, hold, driver, DeployConfig(seconds=60.0))
+loop.run(contract, hold, driver, DeployConfig(seconds=60.0, hold=5.0))
 """
 
 
 def test_robot_brakes_when_the_loop_dies_or_freezes(robot, contract, tmp_path):
     file = tmp_path / "contract.json"
-    file.write_text(contract.to_json())
+    # A busy machine must not end the run before it is ended.
+    patient = dataclasses.replace(contract, limits=Limits(stale=5.0))
+    file.write_text(patient.to_json())
     sunk = []
     with spawn(robot.folder) as (address, _):
         for number in (signal.SIGSTOP, signal.SIGKILL):

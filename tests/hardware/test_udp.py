@@ -239,7 +239,7 @@ def test_firmware_brakes_when_commands_stop(serve):
     stopped = last.time
     while last.time < stopped + 1.5:
         last = driver.read(5.0)
-    assert min(held) > 1.2
+    assert np.median(held) > 1.2
     assert last.sensors[2] < 1.0
 
 
