@@ -46,6 +46,19 @@ def test_folder_is_read(folder):
     assert r.parameters.names == ("joint/elbow/damping",)
 
 
+def test_a_signal_glob_stands_for_each_match(folder):
+    xml = (folder / "arm.xml").read_text()
+    hand = '<body name="hand"><joint name="wrist"/><geom size=".02" pos="0 0 .1"/></body></body>\n'
+    (folder / "arm.xml").write_text(xml.replace("</body>\n", hand, 1).replace(" 0.5", " 0.5 0"))
+    edit(folder, "joints:", "signals: {joint/*/position: {noise: 0.1}}\njoints:")
+    found = robot.load(folder).signals
+    assert [s.name for s in found] == ["joint/elbow/position", "joint/wrist/position"]
+    assert [s.noise for s in found] == [0.1, 0.1]
+    edit(folder, "signals: {", "signals: {joint/wrist/position: {}, ")
+    with pytest.raises(BadValue, match="each signal declared once"):
+        robot.load(folder)
+
+
 def test_clamp_removes_the_free_joint(folder):
     edit(folder, "model: arm.xml", "model: arm.xml\nclamp: base")
     assert (robot.load(folder).model.nq, robot.load(folder).model.nv) == (1, 1)
