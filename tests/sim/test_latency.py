@@ -62,3 +62,36 @@ def test_line_is_long_enough_for_the_longest_delay():
 
 def test_push_puts_the_newest_first():
     assert_allclose(latency.push(jnp.array([1.0, 2.0]), jnp.array(5.0)), [5.0, 1.0])
+
+
+def path(**values):
+    fields = {"action": 0.01, "jitter": 0.0, "drop": 0.0} | values
+    return latency.Latency(*[jnp.array(fields[name]) for name in latency.Latency._fields])
+
+
+def draws(values, count=4000):
+    keys = jax.random.split(jax.random.key(0), count)
+    return jax.vmap(lambda k: latency.draw(values, k))(keys)
+
+
+def test_without_a_key_nothing_is_random():
+    delay, is_lost = latency.draw(path(jitter=0.02, drop=1.0), None)
+    assert (float(delay), bool(is_lost)) == (pytest.approx(0.01), False)
+
+
+def test_jitter_is_uniform_on_top_of_the_least_delay():
+    delay, _ = draws(path(jitter=0.02))
+    assert_allclose(np.quantile(delay, [0, 1]), [0.01, 0.03], atol=2e-4)
+    # 5 sigma of the mean of 4000 uniform draws
+    assert float(delay.mean()) == pytest.approx(0.02, abs=5 * 0.02 / np.sqrt(12 * 4000))
+
+
+def test_share_of_lost_commands_is_the_probability():
+    _, is_lost = draws(path(drop=0.2))
+    assert abs(float(is_lost.mean()) - 0.2) < 5 * np.sqrt(0.2 * 0.8 / 4000)  # 5 sigma
+
+
+def test_slope_in_jitter_is_the_share_that_was_drawn():
+    slope = jax.grad(lambda j: latency.draw(path()._replace(jitter=j), jax.random.key(1))[0])(0.02)
+    delay, _ = latency.draw(path(jitter=0.02), jax.random.key(1))
+    assert float(slope) == pytest.approx((float(delay) - 0.01) / 0.02, rel=1e-4)

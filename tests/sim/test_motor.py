@@ -1,3 +1,4 @@
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -83,3 +84,48 @@ def test_lag_reaches_63_percent_after_its_time_constant():
         torque = motor.follow(m, jnp.array([1.0]), torque, 0.001)
     assert float(torque[0]) == pytest.approx(1 - np.exp(-1), rel=1e-5)
     assert float(motor.follow(table(), jnp.array([1.0]), torque, 0.001)[0]) == 1.0
+
+
+def test_gap_is_crossed_at_the_no_load_speed():
+    # At full duty a rotor without load turns at voltage / k; the joint is held.
+    m, step = table(torque_constant=0.4, resistance=4.0, duty_gain=1.0, backlash=0.05), 1e-4
+    c, gap, engaged = command(target=9.0, kp=400.0), jnp.array([-0.025]), []
+    for _ in range(200):
+        out = drive("dc_servo", m, c, angle=float(gap[0]), voltage=7.0)
+        teeth = motor.mesh(m, gap, out.torque, motor.slope("dc_servo", m, c, out), step)
+        gap, engaged = teeth.gap, [*engaged, float(teeth.engaged[0])]
+    assert float(gap[0]) == pytest.approx(0.025)
+    assert np.sum(1 - np.array(engaged)) * step == pytest.approx(0.05 * 0.4 / 7.0, rel=1e-4)
+
+
+def test_teeth_that_touch_transmit_and_let_go_when_the_torque_turns():
+    m = table(backlash=0.1)
+    touching = motor.mesh(m, jnp.array([0.05]), jnp.array([2.0]), jnp.array([1.0]), 0.001)
+    leaving = motor.mesh(m, jnp.array([0.05]), jnp.array([-2.0]), jnp.array([1.0]), 0.001)
+    assert_allclose([touching.gap[0], touching.engaged[0]], [0.05, 1.0])
+    assert_allclose([leaving.gap[0], leaving.engaged[0]], [0.05 - 0.002, 0.0], atol=1e-6)
+
+
+def test_without_backlash_everything_is_engaged():
+    torque = jnp.array([3.0])
+    teeth = motor.mesh(table(), jnp.zeros(1), torque, jnp.array([1.0]), 0.001)
+    assert_allclose([teeth.gap[0], teeth.engaged[0]], [0.0, 1.0])
+
+
+def test_torque_through_the_gap_has_a_finite_slope_in_backlash():
+    def transmitted(width):
+        m = table()._replace(backlash=width[None])
+        gap = jnp.array([0.0])
+        torque = jnp.array([2.0])
+        return (motor.mesh(m, gap, torque, jnp.array([0.01]), 0.001).engaged * torque)[0]
+
+    # engaged = 1 - (width / 2) damping / (torque step)
+    assert float(jax.grad(transmitted)(jnp.array(0.1))) == pytest.approx(-0.5 * 0.01 / 0.001)
+    assert np.isfinite(float(jax.grad(transmitted)(jnp.array(0.0))))
+
+
+def test_slope_of_a_pd_law_is_its_speed_gain():
+    m, c = table(strength=0.5, viscous=0.1), command(kp=10.0, kd=2.0)
+    slope = motor.slope("pd", m, c, drive("pd", m, c))
+    before, after = (drive("pd", m, c, speed=s).torque for s in (0.0, 1.0))
+    assert float(slope[0]) == pytest.approx(float(before[0] - after[0]) + 0.1)

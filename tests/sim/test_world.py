@@ -133,3 +133,116 @@ def test_measured_voltage_overrules_the_battery():
 def test_unknown_engine_lists_the_choices():
     with pytest.raises(UnknownName, match=r"unknown engine 'bullet'; available: auto, mjx, mujoco"):
         world.make(robot.load(SERVO), "bullet")
+
+
+FLOATING = """<mujoco><option timestep="0.005" gravity="0 0 0"/>
+  <worldbody><body name="box"><freejoint/><geom size=".1"/>
+    <body name="arm"><joint name="j" axis="0 1 0"/>
+    <geom type="capsule" fromto="0 0 0 0 0 -.3" size=".02"/></body></body></worldbody>
+  <actuator><motor name="j" joint="j"/></actuator></mujoco>"""
+
+
+def simulator_of(folder, xml, yaml="", engine="mujoco"):
+    (folder / "m.xml").write_text(xml)
+    (folder / "robot.yaml").write_text(f"name: m\nmodel: m.xml\ncontrol: {{period: 0.01}}\n{yaml}")
+    return world.make(robot.load(folder), engine)
+
+
+def at_rest(simulator):
+    w = simulator.world(jnp.asarray(simulator.parameters.start, jnp.float32))
+    model = simulator.robot.model
+    qpos = jnp.asarray(model.qpos0, jnp.float32)
+    return w, simulator.init(w, qpos, jnp.zeros(model.nv, jnp.float32))
+
+
+def test_push_moves_the_free_body_and_only_with_a_key(tmp_path):
+    yaml = "push: {speed: 0.7, interval: 1.0e-4}"
+    simulator = simulator_of(tmp_path, FLOATING, yaml)
+    w, state = at_rest(simulator)
+    command = simulator.nominal_command(jnp.zeros(1))
+    pushed = simulator.step(w, state, command, jax.random.key(0)).physics.qvel
+    # interval far below the control period: a push is certain; without gravity it is all there is
+    assert_allclose(np.linalg.norm(pushed[:2]), 0.7, rtol=0.2)  # the arm takes its share
+    assert_allclose(simulator.step(w, state, command).physics.qvel, 0.0)
+
+
+def test_lost_command_leaves_the_one_before_in_force():
+    simulator = world.make(robot.load(SERVO), "mujoco")
+    w, state = at_rest(simulator)
+    w = w._replace(latency=w.latency._replace(drop=jnp.array(1.0)))
+    command = simulator.nominal_command(jnp.array([1.0]))
+    kept = simulator.step(w, state, command, jax.random.key(0)).line
+    chex.assert_trees_all_equal(kept[0], state.line[0])
+    chex.assert_trees_all_equal(simulator.step(w, state, command).line[0, 0], jnp.array([1.0]))
+
+
+def test_command_line_reaches_latency_and_jitter_together(tmp_path):
+    yaml = """
+latency: {action: 0.01, jitter: 0.005}
+parameters:
+  - {target: latency/action, bounds: [0.0, 0.02]}
+  - {target: latency/jitter, bounds: [0.0, 3.0], operation: scale}
+signals: {joint/j/position: {delay: 0.01, rate: 50}}
+"""
+    simulator = simulator_of(tmp_path, FLOATING, yaml)
+    assert simulator.held == 5  # 20 ms + 15 ms on a grid of 10 ms, and the newest
+    assert simulator.ticks == 4  # 10 ms late, 20 ms held, and the newest
+
+
+SERVO_ARM = """<mujoco><option timestep="0.005" integrator="implicitfast"/>
+  <worldbody><body><joint name="j" axis="0 1 0" armature="0.01" frictionloss="{loss}"/>
+    <geom type="capsule" fromto="0 0 0 .3 0 0" size=".02" mass="1"/></body></worldbody>
+  <actuator><position name="j" joint="j" kp="{kp}" kv="{kv}"/></actuator></mujoco>"""
+
+
+def c_rollout(xml, steps):
+    model = mujoco.MjModel.from_xml_string(xml)
+    data, rows = mujoco.MjData(model), []
+    for target in np.asarray(targets(1, steps), dtype=float):
+        data.ctrl[:] = target
+        mujoco.mj_step(model, data, nstep=2)
+        rows.append(data.qpos.copy())
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("engine", ["mujoco", "mjx"])
+def test_strength_of_native_servos_scales_their_force_not_their_target(tmp_path, engine):
+    yaml = "parameters:\n  - {target: motor/*/strength, bounds: [0.2, 1.5]}"
+    xml = SERVO_ARM.format(loss=0.0, kp=20, kv=1)
+    simulator = simulator_of(tmp_path, xml, yaml, engine)
+    got, _ = jax.jit(lambda t: rollout(simulator, t, 40))(jnp.array([0.5], jnp.float32))
+    assert_allclose(got, c_rollout(SERVO_ARM.format(loss=0.0, kp=10, kv=0.5), 40), atol=2e-5)
+
+
+def test_friction_of_native_servos_is_that_of_the_joint(tmp_path):
+    yaml = "motors: {kind: native, friction: 0.3, viscous: 0.0}"
+    simulator = simulator_of(tmp_path, SERVO_ARM.format(loss=0.0, kp=20, kv=1), yaml)
+    got, _ = jax.jit(lambda t: rollout(simulator, t, 40))(jnp.zeros(0, jnp.float32))
+    expected = c_rollout(SERVO_ARM.format(loss=0.300001, kp=20, kv=1), 40)  # the floor comes on top
+    assert_allclose(got, expected, atol=2e-5)
+
+
+def test_backlash_leaves_the_joint_free_within_the_gap(tmp_path):
+    # The servo holds the motor's side; the arm hangs from one side of the gap.
+    xml = SERVO_ARM.format(loss=0.0, kp=1, kv=0).replace("position", "motor")
+    xml = xml.replace('kp="1" kv="0"', "")
+    ends = []
+    for width in (0.0, 0.1):
+        yaml = f"motors: {{kind: pd, kp: 200, kd: 5, backlash: {width}}}"
+        simulator = simulator_of(tmp_path, xml, yaml)
+        w, state = at_rest(simulator)
+        step = jax.jit(simulator.step)
+        for _ in range(100):
+            state = step(w, state, simulator.nominal_command(jnp.zeros(1)))
+        ends.append(float(state.physics.qpos[0]))
+    assert ends[1] - ends[0] == pytest.approx(
+        0.05, abs=1e-3
+    )  # half the gap, within the sag's change
+
+
+def test_state_keeps_its_shape_and_dtype_with_a_key():
+    simulator = world.make(robot.load(SERVO), "mujoco")
+    w, state = at_rest(simulator)
+    command = simulator.nominal_command(jnp.zeros(1))
+    after = jax.eval_shape(simulator.step, w, state, command, jax.random.key(0))
+    assert after == jax.eval_shape(lambda s: s, state)
