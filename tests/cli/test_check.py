@@ -77,7 +77,7 @@ def test_engine_that_refuses_the_model_is_named_and_the_others_are_probed(capsys
 def test_bad_robot_and_bad_engine_end_with_status_2_and_leave_nothing(capsys, pole, tmp_path):
     out = tmp_path / "out"
     for arguments, words in (
-        ([str(tmp_path / "none")], "robot.yaml: no such"),
+        ([str(tmp_path / "none")], "none: no such robot folder"),
         ([str(pole()), "--engine", "bullet"], "unknown engine 'bullet'; available: mjx, mujoco"),
         ([str(pole()), "--seconds", "-1"], "--seconds: length is -1.0, expected a positive"),
     ):

@@ -155,3 +155,39 @@ def test_friction_down_to_zero_is_refused_by_mjx_alone(target, model, floor):
     with pytest.raises(Unsupported, match=rf"down to 0, .* stays at {floor} or above"):
         engines.make("mjx", model, parameters, sensors=False)
     engines.make("mujoco", model, parameters, sensors=False)
+
+
+def test_warp_agrees_with_c_in_contact_folds_nested_vmap_and_has_no_derivative(monkeypatch):
+    pytest.importorskip("warp", reason="Warp is an optional extra: pip install 's2r_jax[warp]'")
+    model = ball(floor=0.8)
+    parameters = declare(model, Parameter("geom/floor/friction", 0.1, 1.0))
+    none = jnp.zeros(0)
+
+    def slide(engine):
+        built = engines.make(engine, model, parameters, sensors=False)
+
+        def one(friction):
+            world = built.prepare(friction[None])
+            push = jnp.array([1.0, 0, 0, 0, 0, 0])
+            state = built.init(world, jnp.asarray(model.qpos0, jnp.float32), push)
+            still = jnp.zeros(6)
+            return built.step(world, state, Drive(none, still, still, still), 20).qpos
+
+        return one
+
+    frictions = jnp.array([[0.1, 0.2, 0.3], [0.4, 0.6, 0.9]])
+    run = jax.jit(jax.vmap(jax.vmap(slide("warp"))))
+    c = jax.jit(jax.vmap(jax.vmap(slide("mujoco"))))(frictions)
+    assert_allclose(run(frictions), c, atol=2e-5)  # float32, 20 steps of sliding
+    assert float(jnp.ptp(c[..., 0])) > 1e-3  # the friction matters
+    with pytest.raises(Unsupported, match="'warp' does not support derivatives; use engine 'mjx'"):
+        jax.jacfwd(slide("warp"))(jnp.float32(0.3))
+    monkeypatch.setattr("s2r_jax.sim.engines.warp.MOST_CONTACTS", 0)
+    cramped = jax.jit(jax.vmap(slide("warp")))(frictions.ravel())
+    assert np.isnan(np.asarray(cramped)).any()  # room for one contact among six worlds
+
+
+def test_warp_that_is_not_installed_says_how_to_get_it(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(Unsupported, match=r"lacks Warp; pip install 's2r_jax\[warp\]'"):
+        engines.make("warp", pole(), ParameterSet(), sensors=False)

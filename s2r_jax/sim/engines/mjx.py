@@ -36,13 +36,14 @@ class MjxEngine:
     are cleared in the engine's own copy of the model.
     """
 
-    name = "mjx"
-
-    def __init__(self, model: mujoco.MjModel, parameters: ParameterSet, sensors: bool):
+    def __init__(
+        self, model: mujoco.MjModel, parameters: ParameterSet, sensors: bool, name: str = "mjx"
+    ):
+        self.name = name
         self.parameters = parameters
         self.sensors = sensors
-        self._c_model = without_observers(model)
-        refuse_unsupported(self.name, self._c_model, sensors)
+        self.model = without_observers(model)
+        refuse_unsupported(self.name, self.model, sensors)
         refuse_small_friction(self.name, model, parameters)
         self._effects = ParameterSet(
             effects=tuple(e for e in parameters.effects if is_model_field(e.field))
@@ -56,8 +57,8 @@ class MjxEngine:
         wide = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
         if wide not in self._models:
             with jax.ensure_compile_time_eval():
-                model = mjx.put_model(self._c_model)
-                self._models[wide] = model, mjx.make_data(self._c_model)
+                model = mjx.put_model(self.model)
+                self._models[wide] = model, mjx.make_data(self.model)
         return self._models[wide]
 
     def prepare(self, theta: Float[Array, " param"]) -> dict[str, Array]:
@@ -66,7 +67,7 @@ class MjxEngine:
         fields = apply(self._effects, theta, self._nominal)
         fields = {name: value.astype(_get(model, name).dtype) for name, value in fields.items()}
         if self._stale:
-            derived = constants.set_const(_replace(model, fields))
+            derived = constants.set_const(replace_fields(model, fields))
             fields |= {name: _get(derived, name) for name in self._stale}
         return fields
 
@@ -77,7 +78,7 @@ class MjxEngine:
         sensordata = jnp.zeros(model.nsensordata if self.sensors else 0, dtype)
         if self.sensors:
             blank = data.replace(qpos=qpos, qvel=qvel)
-            sensordata = implicit.forward(_replace(model, prepared), blank).sensordata
+            sensordata = implicit.forward(replace_fields(model, prepared), blank).sensordata
         still = jnp.zeros(model.nv, dtype)
         act = jnp.zeros(model.na, dtype)
         return Physics(qpos, qvel, act, still, jnp.zeros((), dtype), still, sensordata)
@@ -85,7 +86,7 @@ class MjxEngine:
     def step(self, prepared: Any, physics: Physics, drive: Drive, nstep: int) -> Physics:
         """Advance by `nstep` physics steps with the drive held."""
         nominal, blank = self._template()
-        model = _replace(nominal, prepared)
+        model = replace_fields(nominal, prepared)
         model = model.replace(
             dof_frictionloss=model.dof_frictionloss + drive.frictionloss,
             dof_damping=model.dof_damping + drive.damping,
@@ -181,7 +182,7 @@ def _get(model: mjx.Model, name: str) -> Array:
     return jnp.asarray(getattr(model, name))
 
 
-def _replace(model: mjx.Model, fields: dict[str, Array]) -> Any:
+def replace_fields(model: mjx.Model, fields: dict[str, Array]) -> Any:
     """Return the model with other values.
 
     The one place where MJX's untyped `tree_replace` is called.
