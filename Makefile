@@ -9,7 +9,7 @@ install: .venv/installed
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c "import sys; assert sys.version_info >= (3, 11), f's2r_jax needs Python 3.11 or newer, not {sys.version.split()[0]}'"
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev,logs]" -c constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev,logs,search]" -c constraints.txt
 	touch $@
 
 quickstart: install

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-METHODS = ("auto", "lm", "fd")
-Method = Literal["auto", "lm", "fd"]
+Method = Literal["auto", "lm", "fd", "adam", "cmaes", "bayes", "surrogate"]
 
 
 @dataclass(frozen=True)
@@ -12,16 +11,17 @@ class IdentifyConfig:
     """How a fit is done."""
 
     method: Method = "auto"
-    """`lm`: forward-mode derivatives through the physics (engine mjx). `fd`: central differences on
-    the C engine.
-    `auto`: the cheaper one whose derivatives pass the check."""
+    """`lm`: Levenberg-Marquardt with forward-mode derivatives through the physics (engine mjx).
+    `fd`: the same with central differences on the C engine. `auto`: `lm` where its derivatives
+    agree with differences, else `fd`. `adam`: reverse mode through the physics. `cmaes`, `bayes`,
+    `surrogate`: without derivatives of the simulator, on the C engine."""
     window: float | None = None
     """Length of the simulated windows [s].
 
     0: whole logs. Default: robot.yaml's `identify: window`, else 1 s.
     """
     iterations: int = 40
-    """Most Levenberg-Marquardt steps."""
+    """Most steps: of Levenberg-Marquardt, Adam, or generations of the other methods."""
     tolerance: float = 1e-6
     """Stop when the cost falls by less than this share in a step."""
     starts: int = 1

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from s2r_jax.errors import BadValue
-from s2r_jax.identify import levenberg, noise, uncertainty
+from s2r_jax.identify import levenberg, noise, objective, searches, uncertainty
 from s2r_jax.identify.config import IdentifyConfig
 from s2r_jax.identify.jacobian import Linearization, agreement, compile_linearization
 from s2r_jax.identify.reduce import Reduced, back_substitute, reduce
@@ -52,7 +52,7 @@ class Fit(NamedTuple):
     """Control periods worth one independent sample."""
 
 
-Callback = Callable[[int, levenberg.Info], None]
+Callback = Callable[[int, levenberg.Info | searches.Info], None]
 
 
 def fit(
@@ -80,7 +80,10 @@ def fit(
     with jax.enable_x64(True):
         method, notes = _choose(robot, segments, config)
         problem = Problem(robot, segments, method, config)
-        state, count, converged = problem.search(start, callback)
+        if method in ("lm", "fd"):
+            state, count, converged = problem.search(start, callback)
+        else:
+            state, count, converged = problem.explore(start, callback)
         result = problem.summary(state)
     return result._replace(
         method=method,
@@ -111,7 +114,7 @@ class Problem:
         self.robot, self.segments, self.config = robot, segments, config
         self.parameters = robot.parameters
         self.simulator = simulator_for(robot, method)
-        self.linearize = compile_linearization(self.simulator, method)
+        self.linearize = compile_linearization(self.simulator, "lm" if method == "lm" else "fd")
         self.precision = noise.first_precision(robot.signals, segments)
         self.start = np.asarray(unconstrain(self.parameters, jnp.asarray(self.parameters.start)))
         self.prior = _prior_precision(robot)
@@ -164,6 +167,35 @@ class Problem:
         self.update_precision()
         state, steps, converged = self._descend(state.z, bounds, count, callback)
         return state, count + steps, converged
+
+    def explore(
+        self, start: np.ndarray | None, callback: Callback | None
+    ) -> tuple[levenberg.State, int, bool]:
+        """Search by another method than Levenberg-Marquardt; windows start as measured."""
+        if self.start_std.size:
+            field = f"method of {self.robot.file}, whose windows' starts are unknown"
+            raise BadValue("identify", field, self.config.method, "lm or fd")
+        z = self.start
+        if start is not None:
+            z = np.asarray(unconstrain(self.parameters, jnp.asarray(start)))
+        bounds, steps = levenberg.Bounds(*search_bounds(self.parameters)), self.config.iterations
+        given = (self.segments, jnp.asarray(self.precision), self.config.robust)
+        given = (*given, jnp.asarray(self.start), jnp.asarray(self.prior))
+        reached = [0]
+
+        def report(step: int, info: searches.Info) -> None:
+            reached[0] = step
+            if callback is not None:
+                callback(step, info)
+
+        if self.config.method == "adam":
+            slope = objective.compile_slope(world.make(self.robot, "mjx"), *given)
+            z = searches.adam(slope, z, bounds, steps, report)
+        else:
+            costs = objective.compile_costs(self.simulator, *given)
+            search = getattr(searches, self.config.method)
+            z = search(costs, z, bounds, steps, report, self.config.seed)
+        return levenberg.init(z, self.settle(z)), reached[0], reached[0] < steps
 
     def settle(self, z: Float[np.ndarray, " param"]) -> levenberg.Normal:
         """Evaluate at z and take it as accepted, with the starts relaxed once."""

@@ -4,6 +4,7 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
+import mujoco
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
@@ -188,3 +189,19 @@ def test_gap_at_the_start_of_a_window_is_stepped_over():
     windows = cut([log], 10, held=1)
     assert windows.start.tolist() == [0, 10, 25, 35]
     assert np.isfinite(windows.qpos).all()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("method", "steps", "tolerance"),
+    [("adam", 100, 0.05), ("cmaes", 40, 1e-3), ("bayes", 8, 0.1), ("surrogate", 12, 0.1)],
+)
+def test_other_searches_find_the_same_minimum(spring, method, steps, tolerance):
+    r = spring(STIFFNESS, DAMPING)
+    # Reverse mode compiles each of RK4's four stages; the plain integrator is as good here.
+    r.model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    config = IdentifyConfig(method=method, iterations=steps)
+    found = fit(r, cut([swing(noise=1e-3, rows=201)], 0, held=1), config)
+    assert found.posterior.value == pytest.approx([20, 0.5], rel=tolerance)
+    assert found.method == method
