@@ -1,11 +1,12 @@
 """θ: physical unknowns as one flat vector beside a static set of names, bounds and effects.
 
 A `Parameter` says what the user wants to vary. `resolve` finds what it touches (`targets.py`) and
-returns a
-`ParameterSet`: hashable, static, the same for every world. `apply` turns θ into arrays; it is the
-    only place where a
-physics field is written, for every engine, always from the nominal values, so that nothing
-accumulates.
+returns a `ParameterSet`: hashable, static, the same for every world. `apply` turns θ into arrays;
+it is the only place where a physics field is written, for every engine, always from the nominal
+values, so that nothing accumulates.
+
+Most effects are scatters into a field. Payloads and inertias are scatters too, into fields that
+MuJoCo does not have (`INERTIAL`), from which `inertia.py` then computes those that it has.
 """
 
 import functools
@@ -19,12 +20,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from s2r_jax import inertia
 from s2r_jax.errors import BadValue, UnknownName
 
 Operation = Literal["set", "scale", "add"]
 Transform = Literal["identity", "log", "logit"]
 OPERATIONS = ("set", "scale", "add")
 TRANSFORMS = ("identity", "log", "logit")
+#: Field -> numbers a body: what bodies carry [kg], where [m], and how they are deformed.
+INERTIAL = {"payload.mass": 1, "payload.pos": 3, "inertia.log_cholesky": inertia.LOG_CHOLESKY}
 
 
 @dataclass(frozen=True)
@@ -93,8 +97,12 @@ class ParameterSet:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of the fields that θ touches."""
-        return tuple(dict.fromkeys(effect.field for effect in self.effects))
+        """Names of the fields that θ changes."""
+        found = [
+            inertia.FIELDS if effect.field in INERTIAL else (effect.field,)
+            for effect in self.effects
+        ]
+        return tuple(dict.fromkeys(name for names in found for name in names))
 
     def index(self, name: str) -> int:
         """Return the position of a parameter in θ.
@@ -133,8 +141,8 @@ class ParameterSet:
 
 
 def is_model_field(name: str) -> bool:
-    """Tell MuJoCo's model fields from quantities outside it, named with an owner but `opt`."""
-    return "." not in name or name.startswith("opt.")
+    """Tell what moves MuJoCo's model from quantities outside it, named with an owner but `opt`."""
+    return "." not in name or name.startswith("opt.") or name in INERTIAL
 
 
 def apply(
@@ -153,7 +161,7 @@ def apply(
     for effect in parameters.effects:
         field = flat.get(effect.field)
         if field is None:
-            value = xp.asarray(nominal[effect.field], dtype=theta.dtype).reshape(-1)
+            value = xp.asarray(_nominal(effect.field, nominal), dtype=theta.dtype).reshape(-1)
             field = xp.broadcast_to(value, (*worlds, value.size))
         index = np.array(effect.indices)
         moved = theta[..., np.array(effect.params)] * np.array(effect.coefficients, theta.dtype)
@@ -162,9 +170,62 @@ def apply(
         elif effect.operation == "add":
             moved = moved + field[..., index]
         flat[effect.field] = _put(field, index, moved)
-    return {
+    changes = {name: flat.pop(name) for name in INERTIAL if name in flat}
+    found = {
         name: field.reshape((*worlds, *np.shape(nominal[name]))) for name, field in flat.items()
     }
+    if changes:
+        found |= _inertial(parameters, changes, found, nominal, worlds, xp)
+    return found
+
+
+def _nominal(field: str, nominal: Mapping[str, Any]) -> Any:
+    """Return the nominal value; a payload without a position sits at the centre of mass."""
+    if field not in INERTIAL:
+        return nominal[field]
+    if field == "payload.pos":
+        return nominal["body_ipos"]
+    return np.zeros((len(nominal["body_mass"]), INERTIAL[field]))
+
+
+def _inertial(
+    parameters: ParameterSet,
+    changes: Mapping[str, Any],
+    found: Mapping[str, Any],
+    nominal: Mapping[str, Any],
+    worlds: tuple[int, ...],
+    xp: ModuleType,
+) -> dict[str, Any]:
+    """Return the inertial fields after deformations and payloads, on top of what θ set directly."""
+    dtype = next(iter(changes.values())).dtype
+    rows = np.unique([
+        index // INERTIAL[effect.field]
+        for effect in parameters.effects if effect.field in INERTIAL
+        for index in effect.indices
+    ])  # fmt: skip
+    count = len(nominal["body_mass"])
+
+    def table(name: str) -> Any:
+        """Return a field of all bodies as `[*worlds, body, number]`."""
+        given = changes.get(name, found.get(name))
+        if given is None:
+            value = xp.asarray(_nominal(name, nominal), dtype=dtype).reshape(-1)
+            given = xp.broadcast_to(value, (*worlds, value.size))
+        return given.reshape((*worlds, count, -1))
+
+    old = {name: table(name) for name in inertia.FIELDS}
+    log, mass, pos = (table(name)[..., rows, :] for name in ("inertia.log_cholesky",
+                      "payload.mass", "payload.pos"))  # fmt: skip
+    own = [old[name][..., rows, :] for name in inertia.FIELDS]
+    bodies = inertia.Bodies(own[0][..., 0], *own[1:])
+    bodies = inertia.moved(bodies, inertia.Change(log, mass[..., 0], pos), xp)
+    moved = {}
+    for name, value in zip(inertia.FIELDS, bodies, strict=True):
+        width = old[name].shape[-1]
+        index = (rows[:, None] * width + np.arange(width)).reshape(-1)
+        flat = _put(old[name].reshape((*worlds, -1)), index, value.reshape((*worlds, -1)))
+        moved[name] = flat.reshape((*worlds, *np.shape(nominal[name])))
+    return moved
 
 
 def _put(field: Any, index: np.ndarray, value: Any) -> Any:

@@ -18,7 +18,7 @@ import mujoco
 import numpy as np
 import yaml
 
-from s2r_jax import signals, targets
+from s2r_jax import inertia, signals, targets
 from s2r_jax.errors import BadModel, BadValue, MissingFile, MissingKey, UnknownName
 from s2r_jax.motors import KIND_FIELDS, MOTOR_KINDS, MotorTable, motor_table
 from s2r_jax.parameters import OPERATIONS, TRANSFORMS, Parameter, ParameterSet
@@ -216,7 +216,8 @@ def load(folder: str | Path) -> Robot:
         h for n, h in zip(resolved.names, resolved.high, strict=True) if n == "latency/action"
     ]
     longest = max([robot.max_latency, *latencies])
-    return dataclasses.replace(robot, parameters=resolved, max_latency=longest)
+    model = inertia.free(spec, model, targets.inertial_bodies(resolved), place)
+    return dataclasses.replace(robot, model=model, parameters=resolved, max_latency=longest)
 
 
 def mapping(value: Any, place: str, keys: tuple[str, ...] | None = None) -> Mapping[str, Any]:

@@ -14,7 +14,8 @@ import mujoco
 import numpy as np
 
 from s2r_jax.errors import BadValue, UnknownTarget
-from s2r_jax.parameters import Effect, Parameter, ParameterSet
+from s2r_jax.inertia import LOG_CHOLESKY
+from s2r_jax.parameters import INERTIAL, Effect, Parameter, ParameterSet
 
 
 class Slot(NamedTuple):
@@ -41,7 +42,11 @@ class Attribute(NamedTuple):
 #: kind -> attribute -> field. Attributes that move several fields at once (mass, kp, kv, strength)
 #: have functions below.
 ATTRIBUTES: dict[str, dict[str, Attribute]] = {
-    "body": {"pos": Attribute("body_pos"), "gravcomp": Attribute("body_gravcomp", 0)},
+    "body": {
+        "pos": Attribute("body_pos"),
+        "ipos": Attribute("body_ipos"),
+        "gravcomp": Attribute("body_gravcomp", 0),
+    },
     "joint": {
         "damping": Attribute("dof_damping", 0),
         "armature": Attribute("dof_armature", 0),
@@ -96,6 +101,7 @@ DOMAINS: dict[str, tuple[float, float]] = {
     "latency.action": (0.0, np.inf),
     "latency.jitter": (0.0, np.inf),
     "latency.drop": (0.0, 1.0),
+    "payload.mass": (0.0, np.inf),
     "push.speed": (0.0, np.inf),
     "push.interval": (1e-9, np.inf),
     "sensor.noise": (0.0, np.inf),
@@ -265,6 +271,8 @@ def _model_slots(model: mujoco.MjModel) -> list[Slot]:
                 )
     for body in range(1, model.nbody):
         slots.append(_mass_slot(model, body))
+        if model.body_mass[body] > 0:
+            slots += _inertial_slots(model, body)
     for actuator in range(model.nu):
         slots += _actuator_slots(model, actuator)
     return slots
@@ -330,6 +338,30 @@ def _mass_slot(model: mujoco.MjModel, body: int) -> Slot:
         for k in range(3)
     ]
     return Slot(f"body/{name}/mass", mass, (("body_mass", body, 1.0), *inertia))
+
+
+def _inertial_slots(model: mujoco.MjModel, body: int) -> list[Slot]:
+    """Return a point mass that the body carries, and the log-Cholesky numbers of its inertia."""
+    name = mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_BODY, body) or f"{body}"
+    slots = [Slot(f"payload/{name}/mass", 0.0, (("payload.mass", body, 1.0),))]
+    for k, place in enumerate(model.body_ipos[body]):
+        touched = (("payload.pos", 3 * body + k, 1.0),)
+        slots.append(Slot(f"payload/{name}/pos:{k}", float(place), touched))
+    for k in range(LOG_CHOLESKY):
+        touched = (("inertia.log_cholesky", LOG_CHOLESKY * body + k, 1.0),)
+        slots.append(Slot(f"body/{name}/inertia:{k}", 0.0, touched))
+    return slots
+
+
+def inertial_bodies(parameters: ParameterSet) -> set[int]:
+    """Return the bodies whose inertial frame θ moves."""
+    widths = INERTIAL | {"body_ipos": 3}
+    return {
+        index // widths[effect.field]
+        for effect in parameters.effects
+        if effect.field in widths
+        for index in effect.indices
+    }
 
 
 def _actuator_slots(model: mujoco.MjModel, actuator: int) -> list[Slot]:
