@@ -9,7 +9,8 @@ package's worlds (command line, sensors, history) with so many parameters, all d
 world. `randomising` compares the two; the time in which all worlds get a new θ is spread over an
 episode of 1000 steps and included.
 
-What the budget does not allow is printed as `over budget`. `--quick` is one small model, for CI;
+The three are timed in turn, so that other load on the machine meets them alike. What the budget
+does not allow is printed as `over budget`. `--quick` is one small model, for CI;
 `--gpu` times `mjx` and `warp` with more worlds.
 """
 
@@ -32,12 +33,12 @@ from s2r_jax.robot import Robot
 from s2r_jax.sim import bench, world
 
 SUBSTEPS = 4
-#: Physics steps of all worlds in one call: enough to drown the call itself, few enough to finish.
-WORK = 40_000
+#: Physics steps of all worlds in one call: few, so that one of many repetitions runs undisturbed.
+WORK = 10_000
 #: Steps of an episode, over which the cost of a new θ is spread.
 EPISODE = 1000
-#: What a cell is expected to compile for [s] at most; none starts with less time left.
-COMPILE = {"mujoco": 5.0, "mjx": 40.0, "warp": 60.0}
+#: Time [s] that a row may take, most of it compiling; none starts with less left.
+COMPILE = {"mujoco": 15.0, "mjx": 75.0, "warp": 60.0}
 
 PENDULUM = """
 <mujoco><option timestep="0.005"/><worldbody><body name="pole"><joint name="hinge" axis="0 1 0"
@@ -125,14 +126,15 @@ MODELS: dict[str, tuple[Callable[[], str], tuple[str, ...]]] = {
 }  # fmt: skip
 
 
-class Cell(NamedTuple):
-    """One measurement to be made."""
+KINDS = ("bare", "0 θ", "20 θ")
+
+
+class Row(NamedTuple):
+    """One line of the table."""
 
     model: str
     engine: str
     worlds: int
-    what: str
-    """bare, 0 θ or 20 θ."""
 
 
 def load(name: str, folder: Path, with_parameters: bool) -> Robot:
@@ -148,18 +150,21 @@ def load(name: str, folder: Path, with_parameters: bool) -> Robot:
     return robot.load(folder)
 
 
-def measure(cell: Cell, folder: Path, seconds: float) -> bench.Rate:
-    """Time one cell."""
-    periods = max(1, WORK // (SUBSTEPS * cell.worlds))
-    loaded = load(cell.model, folder / cell.model / cell.what[:2], cell.what == "20 θ")
-    if cell.what != "bare":
-        simulator = world.make(loaded, cell.engine)
-        return bench.measure(simulator, cell.worlds, periods, seconds)
-    bare = {"mujoco": bare_c, "mjx": bare_mjx, "warp": bare_warp}[cell.engine]
-    return bare(loaded.model, cell.worlds, periods, seconds)
+def measure(row: Row, folder: Path, seconds: float) -> list[bench.Rate]:
+    """Time the three kinds of one row."""
+    periods = max(1, WORK // (SUBSTEPS * row.worlds))
+    plain, random = (
+        load(row.model, folder / row.model / kind, kind == "random") for kind in ("plain", "random")
+    )
+    bare = {"mujoco": bare_c, "mjx": bare_mjx, "warp": bare_warp}[row.engine]
+    candidates = [bare(plain.model, row.worlds, periods)]
+    for loaded in (plain, random):
+        simulator = world.make(loaded, row.engine)
+        candidates.append(bench.ready(simulator, row.worlds, periods))
+    return bench.rates(candidates, seconds)
 
 
-def bare_c(model: mujoco.MjModel, worlds: int, periods: int, seconds: float) -> bench.Rate:
+def bare_c(model: mujoco.MjModel, worlds: int, periods: int) -> bench.Ready:
     """Step `mujoco.batch` with new controls every period."""
     batch = Batch(model, nsim=worlds)
     controls = np.random.default_rng(0).uniform(-0.3, 0.3, (periods, worlds, model.nu))
@@ -169,71 +174,66 @@ def bare_c(model: mujoco.MjModel, worlds: int, periods: int, seconds: float) -> 
             batch.bind("ctrl")[:] = row
             batch.step(nstep=SUBSTEPS)
 
-    return bench.Rate(0.0, 0.0, worlds * periods * SUBSTEPS / bench.fastest(run, seconds))
+    return bench.Ready(0.0, 0.0, worlds * periods * SUBSTEPS, run)
 
 
-def bare_mjx(model: mujoco.MjModel, worlds: int, periods: int, seconds: float) -> bench.Rate:
+def bare_mjx(model: mujoco.MjModel, worlds: int, periods: int) -> bench.Ready:
     """Scan MJX's own step, the whole `Data` carried along."""
-    return _bare(mjx.put_model(model), mjx.make_data(model), worlds, periods, seconds)
+    return _bare(mjx.put_model(model), mjx.make_data(model), worlds, periods)
 
 
-def bare_warp(model: mujoco.MjModel, worlds: int, periods: int, seconds: float) -> bench.Rate:
+def bare_warp(model: mujoco.MjModel, worlds: int, periods: int) -> bench.Ready:
     """Scan MJX's step on its Warp implementation."""
     data = mjx.make_data(model, impl="warp", naconmax=8 * worlds, njmax=128)
-    return _bare(mjx.put_model(model, impl="warp"), data, worlds, periods, seconds)
+    return _bare(mjx.put_model(model, impl="warp"), data, worlds, periods)
 
 
-def _bare(model: Any, data: Any, worlds: int, periods: int, seconds: float) -> bench.Rate:
+def _bare(model: Any, data: Any, worlds: int, periods: int) -> bench.Ready:
     controls = jax.random.uniform(
-        jax.random.key(0), (worlds, periods * SUBSTEPS, model.nu), minval=-0.3, maxval=0.3
+        jax.random.key(0), (worlds, periods, model.nu), minval=-0.3, maxval=0.3
     )
 
     def one(controls: Any) -> Any:
+        def substep(data: Any, _: None) -> Any:
+            return mjx.step(model, data), None
+
         def advance(data: Any, ctrl: Any) -> Any:
-            return mjx.step(model, data.replace(ctrl=ctrl)), None
+            return jax.lax.scan(substep, data.replace(ctrl=ctrl), length=SUBSTEPS)[0], None
 
         return jax.lax.scan(advance, data, controls)[0].qpos
 
     before = time.perf_counter()
     compiled = jax.jit(jax.vmap(one)).lower(controls).compile()
     compiling = time.perf_counter() - before
-    running = bench.fastest(lambda: compiled(controls), seconds)
-    return bench.Rate(compiling, 0.0, worlds * periods * SUBSTEPS / running)
+    work = worlds * periods * SUBSTEPS
+    return bench.Ready(compiling, 0.0, work, lambda: compiled(controls))
 
 
-def cells(engines: tuple[str, ...], sizes: tuple[int, ...], models: tuple[str, ...]) -> list[Cell]:
-    """Return all cells: cheap engines and small batches first, so that the budget buys most."""
-    return [
-        Cell(model, engine, worlds, what)
-        for engine in engines
-        for worlds in sizes
-        for model in models
-        for what in ("bare", "0 θ", "20 θ")
-    ]
+def rows(engines: tuple[str, ...], sizes: tuple[int, ...], models: tuple[str, ...]) -> list[Row]:
+    """Return all rows: cheap engines and small batches first, so that the budget buys most."""
+    return [Row(m, engine, worlds) for engine in engines for worlds in sizes for m in models]
 
 
-def table(results: dict[Cell, bench.Rate | None]) -> Iterator[str]:
-    """Yield one line for each model, engine and number of worlds."""
+def table(results: dict[Row, list[bench.Rate] | None]) -> Iterator[str]:
+    """Yield a line for each row."""
     yield (
-        f"{'model':10} {'engine':7} {'worlds':>6} {'bare':>12} {'0 θ':>12} {'20 θ':>12} "
-        f"{'randomising':>12} {'new θ [s]':>10} {'compile [s]':>12}"
+        f"{'model':10} {'engine':7} {'worlds':>6} "
+        + " ".join(f"{kind:>11}" for kind in KINDS)
+        + f" {'randomising':>11} {'new θ [s]':>9} {'compile [s]':>11}"
     )
-    for model, engine, worlds in dict.fromkeys(cell[:3] for cell in results):
-        bare, plain, random = (
-            results[Cell(model, engine, worlds, what)] for what in ("bare", "0 θ", "20 θ")
+    for row, rates in results.items():
+        begin = f"{row.model:10} {row.engine:7} {row.worlds:6d} "
+        if rates is None:
+            yield begin + " ".join(f"{'over budget':>11}" for _ in KINDS)
+            continue
+        _, plain, random = rates
+        episode = row.worlds * EPISODE
+        slow, fast = (rate.start + episode / rate.steps for rate in (random, plain))
+        yield (
+            begin
+            + " ".join(f"{rate.steps:11,.0f}" for rate in rates)
+            + f" {100 * (slow / fast - 1):+9.1f} % {random.start:9.3f} {random.compile:11.1f}"
         )
-        rates = " ".join(
-            f"{rate.steps:12,.0f}" if rate else f"{'over budget':>12}"
-            for rate in (bare, plain, random)
-        )
-        cost = start = compiled = "-"
-        if random is not None:
-            start, compiled = f"{random.start:.3f}", f"{random.compile:.1f}"
-        if plain is not None and random is not None:
-            episode = worlds * EPISODE
-            slow, fast = (r.start + episode / r.steps for r in (random, plain))
-            cost = f"{100 * (slow / fast - 1):+.1f} %"
-        yield (f"{model:10} {engine:7} {worlds:6d} {rates} {cost:>12} {start:>10} {compiled:>12}")
 
 
 def main() -> None:
@@ -247,17 +247,17 @@ def main() -> None:
     backend.prepare()
     engines, sizes, models, budget = ("mujoco", "mjx"), (64, 1024, 8192), tuple(MODELS), 360.0
     if options.quick:
-        sizes, models, budget = (64,), ("pendulum",), 90.0
+        sizes, models, budget = (64,), ("pendulum",), 120.0
     elif options.gpu:
         engines, sizes, budget = ("warp", "mjx"), (1024, 8192, 32768), 300.0
     end = time.perf_counter() + (budget if options.budget is None else options.budget)
-    results: dict[Cell, bench.Rate | None] = {}
+    results: dict[Row, list[bench.Rate] | None] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for cell in cells(engines, sizes, models):
-            results[cell] = None
-            if time.perf_counter() + COMPILE[cell.engine] < end:
-                rate = results[cell] = measure(cell, Path(folder), seconds=0.5)
-                print(*cell, f"{rate.steps:,.0f}", file=sys.stderr, flush=True)
+        for row in rows(engines, sizes, models):
+            results[row] = None
+            if time.perf_counter() + COMPILE[row.engine] < end:
+                results[row] = measure(row, Path(folder), seconds=2.0)
+                print(*row, "done", file=sys.stderr, flush=True)
     device = jax.devices()[0].device_kind
     print(f"steps/s of all worlds together on {device}, float32, {SUBSTEPS} substeps a period")
     print("\n".join(table(results)))

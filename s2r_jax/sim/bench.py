@@ -28,7 +28,19 @@ from s2r_jax.sim.world import Simulator
 #: θ is drawn within this share of the range on either side of the start: what training does.
 SPREAD = 0.3
 #: Repetitions at least, and at most.
-REPEATS = (2, 50)
+REPEATS = (2, 200)
+
+
+class Ready(NamedTuple):
+    """A compiled rollout that waits to be timed."""
+
+    compile: float
+    """Time to trace and compile [s]."""
+    start: float
+    """Time until all worlds have a new θ and have made their first control period [s]."""
+    steps: int
+    """Physics steps of all worlds in one run."""
+    run: Callable[[], Any]
 
 
 class Rate(NamedTuple):
@@ -42,14 +54,13 @@ class Rate(NamedTuple):
     """Physics steps of all worlds [1/s], without compiling and starting."""
 
 
-def measure(simulator: Simulator, worlds: int, periods: int, seconds: float = 1.0) -> Rate:
-    """Time random commands on a batch of worlds.
+def ready(simulator: Simulator, worlds: int, periods: int) -> Ready:
+    """Compile a batch of worlds under random commands.
 
     Args:
         simulator: Robot on an engine.
         worlds: Worlds side by side, each with its own θ.
-        periods: Control periods in one compiled call.
-        seconds: How long to repeat [s]; at least twice.
+        periods: Control periods in one run.
     """
     model, dtype = simulator.robot.model, jnp.float32
     targets = probe.random_commands(simulator.robot, periods, seed=0)
@@ -76,18 +87,30 @@ def measure(simulator: Simulator, worlds: int, periods: int, seconds: float = 1.
     jax.block_until_ready(beginning(draws[0]))
     starting = min(_seconds(beginning, theta) for theta in draws[1:])
     batch = jax.block_until_ready(beginning(draws[0]))
-    running = fastest(lambda: going_on(*batch), seconds)
-    return Rate(compiling, starting, worlds * periods * simulator.substeps / running)
+    work = worlds * periods * simulator.substeps
+    return Ready(compiling, starting, work, lambda: going_on(*batch))
 
 
-def fastest(run: Callable[[], Any], seconds: float) -> float:
-    """Return the shortest time [s] of several repetitions, after one that warms up."""
-    jax.block_until_ready(run())
+def rates(candidates: Sequence[Ready], seconds: float) -> list[Rate]:
+    """Time several rollouts in turn, so that other load on the machine meets them all alike.
+
+    Args:
+        candidates: Compiled rollouts.
+        seconds: How long to repeat each [s]; at least twice.
+    """
+    for candidate in candidates:
+        jax.block_until_ready(candidate.run())
     least, most = REPEATS
-    times: list[float] = []
-    while len(times) < least or (sum(times) < seconds and len(times) < most):
-        times.append(_seconds(run))
-    return min(times)
+    times: list[list[float]] = [[] for _ in candidates]
+    while len(times[0]) < least or (
+        sum(map(sum, times)) < seconds * len(times) and len(times[0]) < most
+    ):
+        for candidate, taken in zip(candidates, times, strict=True):
+            taken.append(_seconds(candidate.run))
+    return [
+        Rate(c.compile, c.start, c.steps / min(taken))
+        for c, taken in zip(candidates, times, strict=True)
+    ]
 
 
 def draw(parameters: ParameterSet, worlds: int, seed: int) -> Float[np.ndarray, "world param"]:
@@ -126,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 if time.perf_counter() - begun > options.budget:
                     print(f"{engine:8} {worlds:7d} {'over budget':>12}")
                     continue
-                rate = measure(simulator, worlds, options.periods)
+                (rate,) = rates([ready(simulator, worlds, options.periods)], seconds=1.0)
                 print(
                     f"{engine:8} {worlds:7d} {rate.steps:12,.0f} {rate.start:10.3f} "
                     f"{rate.compile:12.1f}",
