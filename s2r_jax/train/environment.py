@@ -105,7 +105,7 @@ class Environment:
 
     def reset(self, key: PRNGKeyArray, world: World) -> EnvState:
         """Return the beginning of an episode in this world."""
-        key_qpos, key_qvel, key_noise = jax.random.split(key, 3)
+        key_qpos, key_qvel, key_chance = jax.random.split(key, 3)
         place, dtype = self.task.reset, world.theta.dtype
         qpos = _uniform(key_qpos, place.qpos, place.qpos_spread, dtype)
         qvel = _uniform(key_qvel, place.qvel, place.qvel_spread, dtype)
@@ -114,7 +114,7 @@ class Environment:
         return self._look(
             world,
             simulation,
-            jax.random.key_data(key_noise),
+            jax.random.key_data(key_chance),
             action,
             reward=jnp.zeros((), dtype),
             over=jnp.zeros((), bool),

@@ -13,8 +13,8 @@ from jaxtyping import PRNGKeyArray
 from s2r_jax.errors import BadValue, S2RError
 from s2r_jax.randomize import distribution as distributions
 from s2r_jax.randomize.distribution import Distribution
+from s2r_jax.train import mesh, ppo
 from s2r_jax.train import policy as policies
-from s2r_jax.train import ppo
 from s2r_jax.train.config import PPOConfig
 from s2r_jax.train.environment import Environment, Episode, episode
 from s2r_jax.train.policy import Policy
@@ -139,6 +139,9 @@ def check(config: PPOConfig) -> None:
     if config.worlds * config.unroll % config.minibatches:
         expected = f"a divisor of worlds * unroll = {config.worlds * config.unroll}"
         raise BadValue(place, "minibatches", config.minibatches, expected)
+    if config.worlds % jax.device_count():
+        expected = f"a multiple of the number of devices, {jax.device_count()}"
+        raise BadValue(place, "worlds", config.worlds, expected)
     for name in ("discount", "trace"):
         if not 0 <= getattr(config, name) <= 1:
             raise BadValue(place, name, getattr(config, name), "a number in [0, 1]")
@@ -157,11 +160,19 @@ def _programs(
     """Return compiled `init` and `step`; another distribution or seed needs no other program."""
     distribution = distributions.from_bounds(environment.simulator.parameters)
     key = jax.random.key(0)
-    first = jax.jit(lambda key, drawn: ppo.init(key, drawn, environment, config))
-    lowered = first.lower(key, distribution)
-    update = jax.jit(lambda state, drawn: ppo.step(state, drawn, environment, config))
+    placed = mesh.shardings(
+        jax.eval_shape(lambda key: ppo.init(key, distribution, environment, config), key)
+    )
+    first = jax.jit(
+        lambda key, drawn: ppo.init(key, drawn, environment, config), out_shardings=placed
+    )
+    update = jax.jit(
+        lambda state, drawn: ppo.step(state, drawn, environment, config),
+        in_shardings=(placed, None),
+        out_shardings=(placed, None),
+    )
     state = jax.eval_shape(first, key, distribution)
-    return lowered.compile(), update.lower(state, distribution).compile()
+    return first.lower(key, distribution).compile(), update.lower(state, distribution).compile()
 
 
 @functools.lru_cache(maxsize=4)

@@ -40,9 +40,13 @@ TASK = {
 
 
 def write(folder: Path, **changes) -> Path:
-    """Write the robot folder; `changes` replace keys of its task `slide`, None removes them."""
+    """Write the robot folder; `changes` replace keys of its task `slide`, None removes them.
+
+    `signals` and `latency` are the robot's instead.
+    """
+    own = {key: changes.pop(key) for key in ("signals", "latency") if key in changes}
     task = {key: value for key, value in (TASK | changes).items() if value is not None}
-    document = {
+    document = own | {
         "name": "slider",
         "model": "slider.xml",
         "control": {"period": PERIOD},

@@ -176,3 +176,27 @@ def test_success_of_an_episode_agrees_with_task_succeeded(tmp_path):
     expected = [task.succeeded(env.task.success, row) for row in np.asarray(played.signals[..., 0])]
     assert played.success.tolist() == expected
     assert 0 < sum(expected) < 32
+
+
+def test_sensor_noise_differs_between_ticks_and_episodes(tmp_path):
+    noise = 0.01
+    env = slider.make(tmp_path, signals={POSITION: {"noise": noise}, VELOCITY: {}}, reset={})
+    play = jax.vmap(lambda k: environment.episode(env, lambda o: 0 * o[:1], k, world(env)))
+    errors = np.asarray(play(jax.random.split(key(), 200)).sensors[..., 0])
+    # 5 standard errors of the deviation of 2000 readings, and of the correlation of 1800 pairs
+    assert errors.std() == pytest.approx(noise, rel=5 / (2 * 2000) ** 0.5)
+    between_ticks = np.corrcoef(errors[:, 1:].ravel(), errors[:, :-1].ravel())[0, 1]
+    between_episodes = np.corrcoef(errors[1:].ravel(), errors[:-1].ravel())[0, 1]
+    assert abs(between_ticks) < 5 / 1800**0.5
+    assert abs(between_episodes) < 5 / 1990**0.5
+
+
+def test_chance_of_the_command_path_acts(tmp_path):
+    # Half of the commands are lost; the last one that arrived, action 0 at the start, holds on.
+    env = slider.make(tmp_path, latency={"drop": 0.5}, reset={})
+    step = jax.jit(jax.vmap(env.step))
+    states = jax.vmap(env.reset, (0, None))(jax.random.split(key(), 400), world(env))
+    moved = step(states, jnp.ones((400, 1))).simulation.physics.qvel[:, 0] > 0
+    assert float(moved.mean()) == pytest.approx(
+        0.5, abs=5 * 0.5 / 400**0.5
+    )  # 5 sigma of a binomial
