@@ -5,8 +5,8 @@ returns a `ParameterSet`: hashable, static, the same for every world. `apply` tu
 it is the only place where a physics field is written, for every engine, always from the nominal
 values, so that nothing accumulates.
 
-Most effects are scatters into a field. Payloads and inertias are scatters too, into fields that
-MuJoCo does not have (`INERTIAL`), from which `inertia.py` then computes those that it has.
+Most effects are scatters into a field. Payloads, inertias and terrain are scatters too, into fields
+that MuJoCo does not have (`DERIVED`), from which those that it has are then computed.
 """
 
 import functools
@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from s2r_jax import inertia
+from s2r_jax import inertia, terrain
 from s2r_jax.errors import BadValue, UnknownName
 
 Operation = Literal["set", "scale", "add"]
@@ -29,6 +29,10 @@ OPERATIONS = ("set", "scale", "add")
 TRANSFORMS = ("identity", "log", "logit")
 #: Field -> numbers a body: what bodies carry [kg], where [m], and how they are deformed.
 INERTIAL = {"payload.mass": 1, "payload.pos": 3, "inertia.log_cholesky": inertia.LOG_CHOLESKY}
+#: Field -> numbers a body: the tile of `terrain.py` that lies under a world, rounded.
+PLACED = {"terrain.level": 1, "terrain.tile": 1}
+#: All fields that MuJoCo does not have, from which others are computed.
+DERIVED = INERTIAL | PLACED
 
 
 @dataclass(frozen=True)
@@ -98,10 +102,8 @@ class ParameterSet:
     @property
     def fields(self) -> tuple[str, ...]:
         """Names of the fields that θ changes."""
-        found = [
-            inertia.FIELDS if effect.field in INERTIAL else (effect.field,)
-            for effect in self.effects
-        ]
+        moved = dict.fromkeys(INERTIAL, inertia.FIELDS) | dict.fromkeys(PLACED, ("body_pos",))
+        found = [moved.get(effect.field, (effect.field,)) for effect in self.effects]
         return tuple(dict.fromkeys(name for names in found for name in names))
 
     def index(self, name: str) -> int:
@@ -142,7 +144,7 @@ class ParameterSet:
 
 def is_model_field(name: str) -> bool:
     """Tell what moves MuJoCo's model from quantities outside it, named with an owner but `opt`."""
-    return "." not in name or name.startswith("opt.") or name in INERTIAL
+    return "." not in name or name.startswith("opt.") or name in DERIVED
 
 
 def apply(
@@ -171,9 +173,12 @@ def apply(
             moved = moved + field[..., index]
         flat[effect.field] = _put(field, index, moved)
     changes = {name: flat.pop(name) for name in INERTIAL if name in flat}
+    tiles = {name: flat.pop(name) for name in PLACED if name in flat}
     found = {
         name: field.reshape((*worlds, *np.shape(nominal[name]))) for name, field in flat.items()
     }
+    if tiles:
+        found["body_pos"] = _placed(tiles, found, nominal, worlds, xp)
     if changes:
         found |= _inertial(parameters, changes, found, nominal, worlds, xp)
     return found
@@ -181,11 +186,27 @@ def apply(
 
 def _nominal(field: str, nominal: Mapping[str, Any]) -> Any:
     """Return the nominal value; a payload without a position sits at the centre of mass."""
-    if field not in INERTIAL:
+    if field not in DERIVED:
         return nominal[field]
     if field == "payload.pos":
         return nominal["body_ipos"]
-    return np.zeros((len(nominal["body_mass"]), INERTIAL[field]))
+    count = len(nominal["body_mass" if field in INERTIAL else "body_pos"])
+    return np.zeros((count, DERIVED[field]))
+
+
+def _placed(
+    tiles: Mapping[str, Any],
+    found: Mapping[str, Any],
+    nominal: Mapping[str, Any],
+    worlds: tuple[int, ...],
+    xp: ModuleType,
+) -> Any:
+    """Return `body_pos` with the terrain moved so that the nearest tile lies at the origin."""
+    first = next(iter(tiles.values()))
+    zero = xp.zeros_like(first)
+    level, tile = (xp.round(tiles.get(name, zero)) for name in ("terrain.level", "terrain.tile"))
+    base = found.get("body_pos", xp.asarray(nominal["body_pos"], dtype=first.dtype))
+    return base - terrain.SIDE * xp.stack([level, tile, zero], axis=-1)
 
 
 def _inertial(

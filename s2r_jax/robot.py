@@ -18,14 +18,15 @@ import mujoco
 import numpy as np
 import yaml
 
-from s2r_jax import inertia, signals, targets
+from s2r_jax import inertia, signals, targets, terrain
 from s2r_jax.errors import BadModel, BadValue, MissingFile, MissingKey, UnknownName
 from s2r_jax.motors import KIND_FIELDS, MOTOR_KINDS, MotorTable, motor_table
 from s2r_jax.parameters import OPERATIONS, TRANSFORMS, Parameter, ParameterSet
 
 FILE = "robot.yaml"
 TOP_KEYS = (
-    "name", "model", "control", "joints", "motors", "battery", "latency", "push", "signals",
+    "name", "model", "control", "joints", "motors", "battery", "latency", "push", "terrain",
+    "signals",
     "parameters", "logs", "identify", "tasks", "driver", "clamp",
 )  # fmt: skip
 
@@ -181,6 +182,9 @@ def load(folder: str | Path) -> Robot:
     control = mapping(document["control"], f"{place}: control", ("period",))
     period = number(control, "period", f"{place}: control", minimum=1e-5)
     spec, model = _compile(folder / str(document["model"]), document.get("clamp"), place)
+    if "terrain" in document:
+        ground = _terrain(document["terrain"], f"{place}: terrain")
+        model = terrain.lay(spec, ground, f"{place}: terrain")
     declared = _declared(document.get("parameters") or [], f"{place}: parameters")
     motors = motor_table(document.get("motors", {"kind": "native"}), model, f"{place}: motors")
     motors = motors.touched_by([parameter.target for parameter in declared])
@@ -323,6 +327,24 @@ def _latency(declared: Any, place: str) -> dict[str, float]:
     if found["drop"] > 1:
         raise BadValue(place, "drop", found["drop"], "a probability in [0, 1]")
     return found
+
+
+def _terrain(declared: Any, place: str) -> terrain.Terrain:
+    """Return the rough ground; whole numbers where they count something."""
+    fields = {field.name: field for field in dataclasses.fields(terrain.Terrain)}
+    entry = mapping(declared, place, tuple(fields))
+    for key in ("geom", "roughness"):
+        if key not in entry:
+            raise MissingKey(place, key, entry)
+    values: dict[str, Any] = {"geom": str(entry["geom"])}
+    for key in entry:
+        if key == "geom":
+            continue
+        value = number(entry, key, place, minimum=0.0)
+        if key in ("levels", "tiles", "seed") and value != round(value):
+            raise BadValue(place, key, value, "a whole number")
+        values[key] = int(value) if key in ("levels", "tiles", "seed") else value
+    return terrain.Terrain(**values)
 
 
 def _push(declared: Any, model: mujoco.MjModel, place: str) -> tuple[dict[str, float], int | None]:

@@ -13,9 +13,13 @@ from typing import Any, NamedTuple
 import mujoco
 import numpy as np
 
+from s2r_jax import terrain
 from s2r_jax.errors import BadValue, UnknownTarget
 from s2r_jax.inertia import LOG_CHOLESKY
 from s2r_jax.parameters import INERTIAL, Effect, Parameter, ParameterSet
+
+#: All numbers.
+ANY = (-np.inf, np.inf)
 
 
 class Slot(NamedTuple):
@@ -29,6 +33,8 @@ class Slot(NamedTuple):
     target: str
     nominal: float
     touched: tuple[tuple[str, int, float], ...]
+    domain: tuple[float, float] = ANY
+    """The values that make sense; bounds beyond it are refused."""
 
 
 class Attribute(NamedTuple):
@@ -101,7 +107,6 @@ DOMAINS: dict[str, tuple[float, float]] = {
     "latency.action": (0.0, np.inf),
     "latency.jitter": (0.0, np.inf),
     "latency.drop": (0.0, 1.0),
-    "payload.mass": (0.0, np.inf),
     "push.speed": (0.0, np.inf),
     "push.interval": (1e-9, np.inf),
     "sensor.noise": (0.0, np.inf),
@@ -227,7 +232,7 @@ def _column(parameter: Parameter, name: str, group: list[Slot], file: str) -> di
 
 def _check_domain(parameter: Parameter, name: str, slot: Slot, file: str) -> None:
     """Refuse bounds that reach a value without meaning, such as a negative delay."""
-    low, high = DOMAINS.get(slot.touched[0][0], (-np.inf, np.inf))
+    low, high = slot.domain
     for bound in (parameter.low, parameter.high):
         reached = {"set": bound, "scale": bound * slot.nominal, "add": bound + slot.nominal}
         if not low <= reached[parameter.operation] <= high:
@@ -254,7 +259,7 @@ def _add_effects(effects: list[Effect], operation: Any, slot: Slot, param: int) 
 
 def _outer_slots(quantities: Mapping[str, tuple[tuple[str, ...], np.ndarray]]) -> list[Slot]:
     return [
-        Slot(target, float(value), ((field, index, 1.0),))
+        Slot(target, float(value), ((field, index, 1.0),), DOMAINS.get(field, ANY))
         for field, (targets, values) in quantities.items()
         if targets
         for index, (target, value) in enumerate(zip(targets, np.ravel(values), strict=True))
@@ -275,7 +280,7 @@ def _model_slots(model: mujoco.MjModel) -> list[Slot]:
             slots += _inertial_slots(model, body)
     for actuator in range(model.nu):
         slots += _actuator_slots(model, actuator)
-    return slots
+    return slots + _terrain_slots(model)
 
 
 def _rows(model: mujoco.MjModel, kind: str, field: str) -> list[tuple[str, int]]:
@@ -343,7 +348,7 @@ def _mass_slot(model: mujoco.MjModel, body: int) -> Slot:
 def _inertial_slots(model: mujoco.MjModel, body: int) -> list[Slot]:
     """Return a point mass that the body carries, and the log-Cholesky numbers of its inertia."""
     name = mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_BODY, body) or f"{body}"
-    slots = [Slot(f"payload/{name}/mass", 0.0, (("payload.mass", body, 1.0),))]
+    slots = [Slot(f"payload/{name}/mass", 0.0, (("payload.mass", body, 1.0),), (0.0, np.inf))]
     for k, place in enumerate(model.body_ipos[body]):
         touched = (("payload.pos", 3 * body + k, 1.0),)
         slots.append(Slot(f"payload/{name}/pos:{k}", float(place), touched))
@@ -351,6 +356,20 @@ def _inertial_slots(model: mujoco.MjModel, body: int) -> list[Slot]:
         touched = (("inertia.log_cholesky", LOG_CHOLESKY * body + k, 1.0),)
         slots.append(Slot(f"body/{name}/inertia:{k}", 0.0, touched))
     return slots
+
+
+def _terrain_slots(model: mujoco.MjModel) -> list[Slot]:
+    """Return roughness and tile of the ground, both rounded to those that there are."""
+    ground = terrain.layout(model)
+    if ground is None:
+        return []
+    level = (("terrain.level", ground.body, 1.0 / ground.rise),)
+    # Uniform within these bounds, every tile is as likely; the ends round to a tile that exists.
+    ends = (-0.499, ground.tiles - 0.501)
+    return [
+        Slot("terrain/roughness", 0.0, level, (0.0, ground.roughness)),
+        Slot("terrain/tile", 0.0, (("terrain.tile", ground.body, 1.0),), ends),
+    ]
 
 
 def inertial_bodies(parameters: ParameterSet) -> set[int]:

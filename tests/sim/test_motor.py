@@ -129,3 +129,5 @@ def test_slope_of_a_pd_law_is_its_speed_gain():
     slope = motor.slope("pd", m, c, drive("pd", m, c))
     before, after = (drive("pd", m, c, speed=s).torque for s in (0.0, 1.0))
     assert float(slope[0]) == pytest.approx(float(before[0] - after[0]) + 0.1)
+    off = c._replace(enabled=jnp.zeros(1))
+    assert float(motor.slope("pd", m, off, drive("pd", m, off))[0]) == pytest.approx(0.1)

@@ -13,7 +13,7 @@ import numpy as np
 
 from s2r_jax import targets
 from s2r_jax.errors import Unsupported
-from s2r_jax.parameters import INERTIAL, ParameterSet, is_model_field
+from s2r_jax.parameters import DERIVED, ParameterSet, is_model_field
 from s2r_jax.sim import check, elements, gates
 
 #: Change of a nominal value that opening a gate may bring: that of a friction loss of 0.
@@ -71,7 +71,7 @@ def open_gates(model: mujoco.MjModel, parameters: ParameterSet) -> Opened:
     }
     causes: list[list[tuple[str, str] | None]] = [[] for _ in parameters.names]
     for effect in parameters.effects:
-        if effect.field in INERTIAL or not is_model_field(effect.field):
+        if effect.field in DERIVED or not is_model_field(effect.field):
             for param in effect.params:
                 causes[param].append(None)
             continue
@@ -115,7 +115,7 @@ def _open(model: mujoco.MjModel, field: str, rows: Sequence[int]) -> mujoco.MjMo
 def _touched_rows(model: mujoco.MjModel, parameters: ParameterSet) -> dict[str, list[int]]:
     rows: dict[str, set[int]] = {}
     for effect in parameters.effects:
-        if effect.field not in INERTIAL and is_model_field(effect.field):
+        if effect.field not in DERIVED and is_model_field(effect.field):
             width = _width(model, effect.field)
             rows.setdefault(effect.field, set()).update(i // width for i in effect.indices)
     return {field: sorted(found) for field, found in rows.items()}
