@@ -27,6 +27,8 @@ from s2r_jax.sim.world import Simulator
 
 #: θ is drawn within this share of the range on either side of the start: what training does.
 SPREAD = 0.3
+#: Deviation of the first speeds [rad/s, m/s].
+SPEED = 0.1
 #: Repetitions at least, and at most.
 REPEATS = (2, 200)
 
@@ -63,16 +65,19 @@ def ready(simulator: Simulator, worlds: int, periods: int) -> Ready:
         periods: Control periods in one run.
     """
     model, dtype = simulator.robot.model, jnp.float32
-    targets = probe.random_commands(simulator.robot, periods, seed=0)
-    commands = jnp.asarray(targets, dtype)
-    qpos, qvel = jnp.asarray(model.qpos0, dtype), jnp.zeros(model.nv, dtype)
+    # Worlds differ even without θ: the solver of a batch works until its slowest world is done.
+    targets = probe.random_commands(simulator.robot, periods + worlds, seed=0)
+    windows = np.arange(worlds)[:, None] + np.arange(periods)
+    commands = jnp.asarray(targets[windows], dtype)
+    speeds = np.random.default_rng(0).normal(scale=SPEED, size=(worlds, model.nv))
+    qpos, qvel = jnp.asarray(model.qpos0, dtype), jnp.asarray(speeds, dtype)
 
-    def begin(theta: Any) -> Any:
+    def begin(theta: Any, qvel: Any, commands: Any) -> Any:
         w = simulator.world(theta)
         state = simulator.init(w, qpos, qvel, commands[0])
         return w, simulator.step(w, state, simulator.nominal_command(commands[0]))
 
-    def go_on(w: Any, state: Any) -> Any:
+    def go_on(w: Any, state: Any, commands: Any) -> Any:
         def advance(state: Any, target: Any) -> Any:
             return simulator.step(w, state, simulator.nominal_command(target)), None
 
@@ -80,15 +85,16 @@ def ready(simulator: Simulator, worlds: int, periods: int) -> Ready:
 
     draws = [jnp.asarray(draw(simulator.parameters, worlds, seed), dtype) for seed in range(4)]
     before = time.perf_counter()
-    beginning = jax.jit(jax.vmap(begin)).lower(draws[0]).compile()
-    shapes = jax.eval_shape(jax.vmap(begin), draws[0])
-    going_on = jax.jit(jax.vmap(go_on)).lower(*shapes).compile()
+    start = (draws[0], qvel, commands)
+    beginning = jax.jit(jax.vmap(begin)).lower(*start).compile()
+    shapes = jax.eval_shape(jax.vmap(begin), *start)
+    going_on = jax.jit(jax.vmap(go_on)).lower(*shapes, commands).compile()
     compiling = time.perf_counter() - before
-    jax.block_until_ready(beginning(draws[0]))
-    starting = min(_seconds(beginning, theta) for theta in draws[1:])
-    batch = jax.block_until_ready(beginning(draws[0]))
+    jax.block_until_ready(beginning(*start))
+    starting = min(_seconds(beginning, theta, qvel, commands) for theta in draws[1:])
+    batch = jax.block_until_ready(beginning(*start))
     work = worlds * periods * simulator.substeps
-    return Ready(compiling, starting, work, lambda: going_on(*batch))
+    return Ready(compiling, starting, work, lambda: going_on(*batch, commands))
 
 
 def rates(candidates: Sequence[Ready], seconds: float) -> list[Rate]:
