@@ -259,3 +259,50 @@ def test_state_keeps_its_shape_and_dtype_with_a_key():
     command = simulator.nominal_command(jnp.zeros(1))
     after = jax.eval_shape(simulator.step, w, state, command, jax.random.key(0))
     assert after == jax.eval_shape(lambda s: s, state)
+
+
+SURROUNDINGS = """
+motors: {kind: pd, kp: 30, kd: 1.0, torque_constant: 0.5, resistance: 1.0, backlash: 0.04}
+battery: {voltage: 12, resistance: 0.05, capacity: 50, charge: 0.5}
+latency: {action: 0.006, jitter: 0.006}
+signals: {joint/j/position: {rate: 42, delay: 0.004}, battery/voltage: {}}
+parameters:
+  - {target: motor/j/backlash, bounds: [0.0, 0.1]}
+  - {target: motor/j/strength, bounds: [0.5, 1.5]}
+  - {target: battery/charge, bounds: [0.1, 1.0]}
+  - {target: latency/action, bounds: [0.0, 0.02]}
+  - {target: latency/jitter, bounds: [0.0, 0.02]}
+  - {target: sensor/joint/j/position/rate, bounds: [20, 100]}
+"""
+
+
+@pytest.mark.slow
+def test_slopes_of_what_surrounds_the_engine_agree_with_differences(tmp_path):
+    xml = SERVO_ARM.format(loss=0.0, kp=1, kv=0).replace("position", "motor")
+    xml = xml.replace('kp="1" kv="0"', "")
+    key = jax.random.key(0)
+
+    def readings(simulator, theta):
+        w = simulator.world(theta)
+        zero = jnp.zeros(1, theta.dtype)
+        state = simulator.init(w, zero, zero)
+
+        def advance(state, given):
+            target, tick = given
+            now = jax.random.fold_in(key, tick)
+            state = simulator.step(w, state, simulator.nominal_command(target), now)
+            return state, simulator.read(w, state)
+
+        waves = 2 * targets(1, 12).astype(theta.dtype)
+        return jax.lax.scan(advance, state, (waves, jnp.arange(12)))[1]
+
+    with jax.enable_x64(True):
+        ours = simulator_of(tmp_path, xml, SURROUNDINGS, "mjx")
+        reference = world.make(ours.robot, "mujoco")
+        theta = jnp.asarray(ours.parameters.start)
+        slope = jax.jit(jax.jacfwd(lambda t: readings(ours, t)))(theta)
+        steps = 1e-6 * jnp.diag(jnp.maximum(theta, 1e-2))
+        run = jax.vmap(lambda t: readings(reference, t))
+        difference = (run(theta + steps) - run(theta - steps)).T / (2 * jnp.diag(steps))
+        assert_allclose(slope.transpose(1, 0, 2), difference, rtol=1e-4, atol=1e-6)
+        assert (jnp.abs(slope).max(axis=(0, 1)) > 1e-4).all()  # each of them acts
