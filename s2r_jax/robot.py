@@ -18,7 +18,8 @@ import mujoco
 import numpy as np
 import yaml
 
-from s2r_jax import inertia, signals, targets, terrain
+from s2r_jax import inertia, signals, surroundings, targets, terrain
+from s2r_jax.document import mapping, number
 from s2r_jax.errors import BadModel, BadValue, MissingFile, MissingKey, UnknownName
 from s2r_jax.motors import KIND_FIELDS, MOTOR_KINDS, MotorTable, motor_table
 from s2r_jax.parameters import OPERATIONS, TRANSFORMS, Parameter, ParameterSet
@@ -183,14 +184,14 @@ def load(folder: str | Path) -> Robot:
     period = number(control, "period", f"{place}: control", minimum=1e-5)
     spec, model = _compile(folder / str(document["model"]), document.get("clamp"), place)
     if "terrain" in document:
-        ground = _terrain(document["terrain"], f"{place}: terrain")
+        ground = surroundings.terrain(document["terrain"], f"{place}: terrain")
         model = terrain.lay(spec, ground, f"{place}: terrain")
     declared = _declared(document.get("parameters") or [], f"{place}: parameters")
     motors = motor_table(document.get("motors", {"kind": "native"}), model, f"{place}: motors")
     motors = motors.touched_by([parameter.target for parameter in declared])
     model = motors.with_friction_rows(spec, model, f"{place}: motors")
-    latency = _latency(document.get("latency", {}), f"{place}: latency")
-    push, pushed = _push(document.get("push"), model, f"{place}: push")
+    latency = surroundings.latency(document.get("latency", {}), f"{place}: latency")
+    push, pushed = surroundings.push(document.get("push"), model, f"{place}: push")
     window, start_std = _windows(document.get("identify", {}), f"{place}: identify")
     robot = Robot(
         folder=folder,
@@ -200,7 +201,7 @@ def load(folder: str | Path) -> Robot:
         period=period,
         joints=_joints(document.get("joints", {}), model, f"{place}: joints"),
         motors=motors,
-        battery=_battery(document.get("battery", {}), f"{place}: battery"),
+        battery=surroundings.battery(document.get("battery", {}), f"{place}: battery"),
         latency={key: latency[key] for key in ("action", "jitter", "drop")},
         max_latency=max(latency["max"], latency["action"], period),
         push=push,
@@ -222,38 +223,6 @@ def load(folder: str | Path) -> Robot:
     longest = max([robot.max_latency, *latencies])
     model = inertia.free(spec, model, targets.inertial_bodies(resolved), place)
     return dataclasses.replace(robot, model=model, parameters=resolved, max_latency=longest)
-
-
-def mapping(value: Any, place: str, keys: tuple[str, ...] | None = None) -> Mapping[str, Any]:
-    """Return a YAML mapping after checking its type and keys."""
-    if value is None:
-        value = {}
-    if not isinstance(value, Mapping):
-        raise BadValue(place, "content", value, "a mapping")
-    for key in value:
-        if keys is not None and key not in keys:
-            raise UnknownName(place, key, keys, "key")
-    return value
-
-
-def number(
-    source: Mapping[str, Any],
-    key: str,
-    place: str,
-    default: float | None = None,
-    minimum: float = -np.inf,
-) -> float:
-    """Return a finite number of a mapping, or the default where the key is absent."""
-    if key not in source:
-        if default is None:
-            raise MissingKey(place, key, source)
-        return default
-    value = source[key]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
-        raise BadValue(place, key, value, "a finite number")
-    if value < minimum:
-        raise BadValue(place, key, value, f"a number >= {minimum:g}")
-    return float(value)
 
 
 def _compile(path: Path, clamp: Any, place: str) -> tuple[mujoco.MjSpec, mujoco.MjModel]:
@@ -304,70 +273,6 @@ def _joints(declared: Any, model: mujoco.MjModel, place: str) -> tuple[Joint, ..
                 raise BadValue(f"{place}/{name}", key, getattr(joint, key), "a positive number")
         joints.append(joint)
     return tuple(joints)
-
-
-def _battery(declared: Any, place: str) -> dict[str, float]:
-    entry = mapping(declared, place, ("voltage", "resistance", "capacity", "charge"))
-    charge = number(entry, "charge", place, 1.0, minimum=0.0)
-    if charge > 1:
-        raise BadValue(place, "charge", charge, "a share in [0, 1]")
-    return {
-        "voltage": number(entry, "voltage", place, 24.0, minimum=0.0),
-        "resistance": number(entry, "resistance", place, 0.0, minimum=0.0),
-        "capacity": number(entry, "capacity", place, 1e9, minimum=1.0),
-        "charge": charge,
-    }
-
-
-def _latency(declared: Any, place: str) -> dict[str, float]:
-    entry = mapping(declared, place, ("action", "max", "jitter", "drop"))
-    found = {key: number(entry, key, place, 0.0, minimum=0.0) for key in ("action", "jitter")}
-    found["max"] = number(entry, "max", place, found["action"], minimum=found["action"])
-    found["drop"] = number(entry, "drop", place, 0.0, minimum=0.0)
-    if found["drop"] > 1:
-        raise BadValue(place, "drop", found["drop"], "a probability in [0, 1]")
-    return found
-
-
-def _terrain(declared: Any, place: str) -> terrain.Terrain:
-    """Return the rough ground; whole numbers where they count something."""
-    fields = {field.name: field for field in dataclasses.fields(terrain.Terrain)}
-    entry = mapping(declared, place, tuple(fields))
-    for key in ("geom", "roughness"):
-        if key not in entry:
-            raise MissingKey(place, key, entry)
-    values: dict[str, Any] = {"geom": str(entry["geom"])}
-    for key in entry:
-        if key == "geom":
-            continue
-        value = number(entry, key, place, minimum=0.0)
-        if key in ("levels", "tiles", "seed") and value != round(value):
-            raise BadValue(place, key, value, "a whole number")
-        values[key] = int(value) if key in ("levels", "tiles", "seed") else value
-    return terrain.Terrain(**values)
-
-
-def _push(declared: Any, model: mujoco.MjModel, place: str) -> tuple[dict[str, float], int | None]:
-    """Return speed [m/s] and mean interval [s] of the pushes, and the body that they hit.
-
-    By default the only free body, pushed at speed 0.
-    """
-    free = [int(b) for b, t in zip(model.jnt_bodyid, model.jnt_type, strict=True) if t == 0]
-    names = [model.body(b).name for b in free]
-    entry = mapping(declared, place, ("body", "speed", "interval"))
-    speed = number(entry, "speed", place, 0.0, minimum=0.0)
-    # A few seconds, long enough to regain balance; it matters only with a speed.
-    interval = number(entry, "interval", place, 5.0)
-    if not interval > 0:
-        raise BadValue(place, "interval", interval, "a positive number")
-    values = {"speed": speed, "interval": interval}
-    if "body" in entry:
-        if entry["body"] not in names:
-            raise UnknownName(place, entry["body"], names, "free body")
-        return values, free[names.index(entry["body"])]
-    if declared and len(free) != 1:
-        raise BadValue(place, "body", None, f"the name of a free body, of {names}")
-    return values, free[0] if len(free) == 1 else None
 
 
 def _declared(declared: Any, place: str) -> tuple[Parameter, ...]:
