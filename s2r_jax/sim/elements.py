@@ -55,6 +55,9 @@ def _parts_of_joints(model: mujoco.MjModel, starts: np.ndarray, end: int) -> lis
 
 def touching(model: mujoco.MjModel) -> list[tuple[int, int, int]]:
     """Return the geom pairs that may touch, and the index of the `<pair>` that says so or -1."""
+    off = mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+    if model.opt.disableflags & off:
+        return []
     return [(int(a), int(b), int(pair)) for a, b, pair in collision_driver.geom_pairs(model)]
 
 

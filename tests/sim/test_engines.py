@@ -99,6 +99,15 @@ def test_mjx_lists_everything_that_it_would_ignore():
     engines.make("mujoco", model, ParameterSet(), sensors=False)
 
 
+def test_contacts_that_mjx_lacks_do_not_matter_where_contact_is_off():
+    xml = BALL.format(floor=0.8).replace("<worldbody>", """<option cone="elliptic"/>
+      <default><geom condim="1"/></default><worldbody>""")  # fmt: skip
+    with pytest.raises(Unsupported, match="geom_condim of floor and skin is rejected"):
+        engines.make("mjx", mujoco.MjModel.from_xml_string(xml), ParameterSet(), False)
+    off = xml.replace("<option ", '<option><flag contact="disable"/></option><option ')
+    engines.make("mjx", mujoco.MjModel.from_xml_string(off), ParameterSet(), False)
+
+
 def test_what_mjx_ignores_of_sensors_matters_only_where_sensors_are_read():
     model = pole(sensor='delay="0.01" nsample="4"')
     engines.make("mjx", model, ParameterSet(), sensors=False)
