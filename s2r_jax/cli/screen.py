@@ -4,8 +4,10 @@ Tables and progress on standard error, one JSON object on standard output.
 """
 
 import json
+import signal
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
@@ -31,8 +33,12 @@ class Advance(Protocol):
 
 
 @contextmanager
-def progress(title: str, total: float) -> Iterator[Advance]:
-    """Show a bar with time left on standard error while the block runs."""
+def progress(title: str, total: float) -> Generator[Advance]:
+    """Show a bar with time left on standard error while the block runs.
+
+    Ctrl-C waits for the next `advance`: inside a call of the physics it would come out as a failure
+    of that call. A second Ctrl-C does not wait.
+    """
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -40,10 +46,39 @@ def progress(title: str, total: float) -> Iterator[Advance]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=not console.is_terminal) as bar:
+    with (
+        _postponed_interrupt() as asked,
+        Progress(*columns, console=console, transient=not console.is_terminal) as bar,
+    ):
         task = bar.add_task(title, total=total, text="")
-        yield lambda done, text="": bar.update(task, completed=done, text=text)
+
+        def advance(done: float, text: str = "") -> None:
+            bar.update(task, completed=done, text=text)
+            if asked:
+                raise KeyboardInterrupt
+
+        yield advance
         bar.update(task, completed=total)
+
+
+@contextmanager
+def _postponed_interrupt() -> Generator[list[int]]:
+    """Give a list that the first Ctrl-C fills; the second one acts as ever."""
+    asked: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    usual = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, _: object) -> None:
+        asked.append(number)
+        signal.signal(signal.SIGINT, usual)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, usual)
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

@@ -11,7 +11,9 @@ from s2r_jax.cli.report import Report
 from s2r_jax.cli.run_folder import RunFolder
 from s2r_jax.train.config import PPOConfig
 
-RANDOMIZATION = "randomization.yaml"
+RANDOMIZATION, STATE = "randomization.yaml", "state.safetensors"
+#: Updates between two checkpoints: a few seconds of work that Ctrl-C may cost.
+CHECKPOINT_EVERY = 5
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,19 @@ class Command:
     out: Path = Path("runs/train")
     """Folder to write."""
     config: Annotated[PPOConfig, tyro.conf.arg(name="")] = field(default_factory=PPOConfig)
+    resume: bool = False
+    """Go on with an interrupted run of the same --out."""
     json: bool = False
     """Print the result as one JSON object."""
 
     def run(self) -> None:
         """Run the command."""
-        with RunFolder(self.out, self) as run:
+        folder = RunFolder(self.out, self, keeps_partial=True)
+        if folder.path.exists() != self.resume:
+            given = "an interrupted run" if folder.path.exists() else "no interrupted run"
+            expected = "a run to go on with" if self.resume else "none; add --resume or remove it"
+            raise BadValue("train", str(folder.path), given, expected)
+        with folder as run:
             result = train(run, self.robot, self.task, self.randomization, self.engine, self.config)
         rows = [[key, value] for key, value in result.items() if not isinstance(value, dict)]
         screen.table("training", ("", "value"), rows)
@@ -60,6 +69,7 @@ def train(
     from s2r_jax.randomize import distribution as distributions
     from s2r_jax.randomize import store
     from s2r_jax.sim import engines, world
+    from s2r_jax.train import checkpoint
     from s2r_jax.train import environment as environments
     from s2r_jax.train import policy as policies
     from s2r_jax.train import run as training
@@ -74,13 +84,19 @@ def train(
     )
     with screen.progress(title, config.updates) as advance:
 
-        def callback(progress: training.Progress, info: Any, _: Any) -> None:
+        def callback(progress: training.Progress, info: Any, state: Any) -> None:
             entry = {key: float(value) for key, value in info._asdict().items() if key != "outcome"}
             rate = {"steps": progress.steps, "steps_per_second": progress.rate}
             run.metric(update=progress.update, **rate, **entry)
+            if progress.update % CHECKPOINT_EVERY == 0:
+                checkpoint.save_state(state, run.path / STATE)
             advance(progress.update, f"success {entry['success_rate']:.0%}")
 
-        result = training.train(environment, drawn, config, callback)
+        state = None
+        if (run.path / STATE).exists():
+            state = checkpoint.load_state(run.path / STATE, environment, config)
+        result = training.train(environment, drawn, config, callback, state)
+    checkpoint.save_state(result.state, run.path / STATE)
     policies.save(result.policy, environment.task.observation, run.path / "policy", task)
     store.save(run.path / RANDOMIZATION, drawn, robot.parameters)
     clock, evaluation = result.progress, result.evaluation
