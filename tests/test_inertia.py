@@ -67,6 +67,14 @@ def test_stretching_a_box_gives_the_box_of_other_sides():
     assert_allclose(got.mass, mass)
 
 
+def stretched(moments, log):
+    """Inertia after x -> D x of every mass point, each exp(2 α) times as heavy."""
+    alpha, d1, d2, d3, s12, s23, s13 = log[:7]
+    d = np.array([[np.exp(d1), s12, s13], [0, np.exp(d2), s23], [0, 0, np.exp(d3)]])
+    second = d @ (0.5 * np.trace(moments) * np.eye(3) - moments) @ d.T
+    return np.exp(2 * alpha) * (np.trace(second) * np.eye(3) - second)
+
+
 def test_any_log_cholesky_vector_gives_a_physical_body():
     rng = np.random.default_rng(0)
     for log in rng.normal(size=(200, 10)):
@@ -75,6 +83,8 @@ def test_any_log_cholesky_vector_gives_a_physical_body():
         assert a > 0
         assert found.mass[0] > 0
         assert c <= (a + b) * (1 + 1e-9)  # the triangle inequality, to rounding
+        expected = stretched(tensor(bodies()), log)
+        assert_allclose(tensor(found), expected, atol=1e-12 * np.trace(expected))
 
 
 def test_numpy_and_jax_agree():
