@@ -103,7 +103,7 @@ def findings(robot: "Robot") -> list[dict[str, Any]]:
     from s2r_jax.sim import check as checks
     from s2r_jax.sim.engines import mjx
 
-    refused = checks.unsupported(mjx.without_observers(robot.model))
+    refused = checks.unsupported(mjx.simplified(robot.model))
     return [
         finding._asdict()
         if finding in refused
@@ -119,7 +119,7 @@ def deviation(robot: "Robot") -> dict[str, Any]:
     from s2r_jax.sim.engines import mjx
 
     try:
-        found = checks.compare_with_c(mjx.without_observers(robot.model))
+        found = checks.compare_with_c(mjx.simplified(robot.model))
     except Unsupported as refusal:
         return {"largest": None, "joints": {}, "sensors": {}, "reason": str(refusal)}
     return {

@@ -105,7 +105,15 @@ def test_contacts_that_mjx_lacks_do_not_matter_where_contact_is_off():
     with pytest.raises(Unsupported, match="geom_condim of floor and skin is rejected"):
         engines.make("mjx", mujoco.MjModel.from_xml_string(xml), ParameterSet(), False)
     off = xml.replace("<option ", '<option><flag contact="disable"/></option><option ')
-    engines.make("mjx", mujoco.MjModel.from_xml_string(off), ParameterSet(), False)
+    model = mujoco.MjModel.from_xml_string(off)
+    built = engines.make("mjx", model, ParameterSet(), sensors=False)
+    still = jnp.zeros(6)
+    state = built.init({}, jnp.asarray(model.qpos0, jnp.float32), still)
+    fallen = jax.jit(lambda s: built.step({}, s, Drive(jnp.zeros(0), still, still, still), 10))(
+        state
+    )
+    # semi-implicit Euler: after n steps of h a body has fallen g h² n (n + 1) / 2
+    assert float(fallen.qpos[2]) == pytest.approx(0.1 - 9.81 * 0.002**2 * 55, abs=1e-6)
 
 
 def test_what_mjx_ignores_of_sensors_matters_only_where_sensors_are_read():

@@ -16,7 +16,7 @@ from mujoco import mjx
 from s2r_jax import targets
 from s2r_jax.errors import Unsupported
 from s2r_jax.parameters import ParameterSet, apply, is_model_field
-from s2r_jax.sim import check, constants, gates, implicit, limits
+from s2r_jax.sim import check, constants, elements, gates, implicit, limits
 from s2r_jax.sim.engines.physics import Drive, Physics
 
 #: Flags that MJX rejects and that only compute something beside the motion.
@@ -32,8 +32,8 @@ SMALLEST = {
 class MjxEngine:
     """MJX's JAX implementation, stepped by `implicit.step`.
 
-    Refuses what MJX would ignore. The flags `energy` and `fwdinv`, which do not change the motion,
-    are cleared in the engine's own copy of the model.
+    Refuses what MJX would ignore; what does not change the motion (`simplified`) is cleared in the
+    engine's own copy of the model.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class MjxEngine:
         self.name = name
         self.parameters = parameters
         self.sensors = sensors
-        self.model = without_observers(model)
+        self.model = simplified(model)
         refuse_unsupported(self.name, self.model, sensors)
         refuse_small_friction(self.name, model, parameters)
         self._effects = ParameterSet(
@@ -120,10 +120,16 @@ class MjxEngine:
         return jax.lax.scan(one, physics, length=nstep)[0]
 
 
-def without_observers(model: mujoco.MjModel) -> mujoco.MjModel:
-    """Return a copy of the model without the flags that MJX rejects and that move nothing."""
+def simplified(model: mujoco.MjModel) -> mujoco.MjModel:
+    """Return a copy of the model without what MJX rejects although it moves nothing.
+
+    Cleared are the flags `energy` and `fwdinv`, and the elliptic cone where nothing can touch: MJX
+    fails on a cone without contacts.
+    """
     cleared = copy.copy(model)
     cleared.opt.enableflags &= ~OBSERVERS
+    if not elements.touching(cleared):
+        cleared.opt.cone = mujoco.mjtCone.mjCONE_PYRAMIDAL
     return cleared
 
 
