@@ -9,6 +9,7 @@ import tyro
 from s2r_jax.cli import screen
 from s2r_jax.cli.report import Report
 from s2r_jax.cli.run_folder import RunFolder
+from s2r_jax.errors import BadValue
 from s2r_jax.train.config import PPOConfig
 
 RANDOMIZATION, STATE = "randomization.yaml", "state.safetensors"
