@@ -3,13 +3,16 @@
 The arm of `tests/problems.py` (6 joints; damping, armature and friction loss of each), 500 steps,
 float64 on the CPU:
 
-- MJX differentiated naively, forward mode through the solver's loop (reverse mode is refused);
+- MJX differentiated naively, forward mode through the solver's loop (reverse mode is refused), as
+  a user of MJX meets it (XLA's default flags) and under the flag that this package sets;
 - this package, differentiated at the solver's solution: one rollout, 50 segments of 10 steps from
   known states, and the gradient of a scalar by reverse mode;
 - central differences of MuJoCo's C engine on 2 threads.
 
 Run: `python benchmarks/gradients.py [--out table.json]`. Compile and run time are apart; run time
-is the median of repeated runs, with the interquartile range.
+is the median of repeated runs, with the interquartile range. `cpu` is the least processor time of a
+run, over all threads: other programs on the machine lengthen it far less than the run time. C keeps
+its threads busy, so that alone on the machine it needs cpu / threads.
 """
 
 import argparse
@@ -25,7 +28,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the model lives beside the tests
 
-from s2r_jax import backend  # noqa: F401  (sets XLA's flags before JAX starts)
+from s2r_jax import backend  # (sets XLA's flags before JAX starts)
 
 os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"  # compile times are what is measured
 
@@ -47,6 +50,7 @@ FIELDS = ("dof_damping", "dof_armature", "dof_frictionloss")
 STEPS, SEGMENTS = 500, 50
 LONG, LONG_SEGMENT = 2000, 50
 THREADS = 2
+FLAGS = os.environ.get("XLA_FLAGS", "")
 # Relative step of central differences in float64: the cube root of rounding, rounded.
 DIFFERENCE = 1e-5
 
@@ -57,12 +61,24 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="where to write the rows as JSON")
     parser.add_argument("--repeat", type=int, default=15, help="runs of each way (naive: 3)")
     options = parser.parse_args()
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        memory = pool.apply(long_reverse_memory)
-    rows = [*jacobians(options.repeat), memory]
+    rows = jacobians(options.repeat)
+    rows.append(apart(long_reverse_memory))
+    if backend.FUSION_FLAG in FLAGS:
+        default = FLAGS.replace(backend.FUSION_FLAG, backend.FUSION_FLAG.replace("false", "true"))
+        rows.insert(0, apart(naive_jacobian, default))
     show(rows)
     if options.out:
         options.out.write_text(json.dumps(rows, indent=2))
+
+
+def apart(measure: Callable, flags: str | None = None) -> dict[str, Any]:
+    """Return the row that `measure` gives in a process of its own, under other XLA flags if given.
+
+    XLA reads its flags once, when it starts.
+    """
+    os.environ["XLA_FLAGS"] = FLAGS if flags is None else flags
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(measure)
 
 
 def arm() -> tuple[mujoco.MjModel, Any, Any]:
@@ -85,18 +101,6 @@ def jacobians(repeat: int) -> list[dict[str, Any]]:
 
     def positions(theta):
         return rollout(with_theta(model, theta), data, ctrl, segment=10).qpos
-
-    def naive(theta):
-        changed = with_theta(model, theta)
-
-        def advance(data, now):
-            data = mjx.step(changed, data.replace(ctrl=now))
-            return data, data.qpos
-
-        start = jax.tree.map(
-            lambda x, like: x.astype(like.dtype), data, jax.eval_shape(mjx.step, changed, data)
-        )
-        return jax.lax.scan(advance, start, ctrl)[1]
 
     states = rollout(model, data, ctrl)
     length = STEPS // SEGMENTS
@@ -123,11 +127,10 @@ def jacobians(repeat: int) -> list[dict[str, Any]]:
     single, row_single = timed(jax.jacfwd(positions), theta, repeat)
     parts, row_parts = timed(segmented, theta, repeat)
     gradient, row_reverse = timed(jax.grad(loss), theta, repeat)
-    stock, row_naive = timed(jax.jacfwd(naive), theta, 3)
     forward_gradient = jnp.einsum("tq,tqp->p", 2 * states.qpos, single)
     del parts  # another quantity: nothing to compare it with here
     return [
-        row("MJX, through the solver's loop", row_naive, error(stock, reference)),
+        naive_jacobian(),
         row("this package, one rollout, forward", row_single, error(single, reference)),
         row(f"this package, {SEGMENTS} segments x {length} steps, forward", row_parts, None),
         row(
@@ -137,6 +140,30 @@ def jacobians(repeat: int) -> list[dict[str, Any]]:
         ),
         row(f"C, central differences, {THREADS} threads", row_c, None),
     ]
+
+
+def naive_jacobian() -> dict[str, Any]:
+    """Time the same Jacobian through the loop of MJX's solver."""
+    host, model, data = arm()
+    ctrl = jnp.asarray(problems.controls(host, STEPS))
+
+    def positions(theta):
+        changed = with_theta(model, theta)
+
+        def advance(data, now):
+            data = mjx.step(changed, data.replace(ctrl=now))
+            return data, data.qpos
+
+        start = jax.tree.map(
+            lambda x, like: x.astype(like.dtype), data, jax.eval_shape(mjx.step, changed, data)
+        )
+        return jax.lax.scan(advance, start, ctrl)[1]
+
+    stock, times = timed(jax.jacfwd(positions), jnp.ones(len(FIELDS) * host.nv), 3)
+    reference = central_differences(host, data, ctrl, constants=False)
+    flags = os.environ.get("XLA_FLAGS", "")
+    name = "this package's" if backend.FUSION_FLAG in flags else "XLA's default"
+    return row(f"MJX, through the solver's loop, {name} flags", times, error(stock, reference))
 
 
 def central_differences(
@@ -173,9 +200,10 @@ def long_reverse_memory() -> dict[str, Any]:
     compiled = jax.jit(jax.grad(loss)).lower(jnp.ones(len(FIELDS) * host.nv)).compile()
     compile_s = time.perf_counter() - begin
     after_compile = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    begin = time.perf_counter()
+    begin, processor_begin = time.perf_counter(), time.process_time()
     gradient = jax.block_until_ready(compiled(jnp.ones(len(FIELDS) * host.nv)))
     run_s = time.perf_counter() - begin
+    cpu_s = time.process_time() - processor_begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     analysis: Any = compiled.memory_analysis()
     assert np.isfinite(gradient).all()
@@ -184,6 +212,7 @@ def long_reverse_memory() -> dict[str, Any]:
         "compile_s": compile_s,
         "run_s": run_s,
         "run_iqr_s": None,
+        "cpu_s": cpu_s,
         "error": None,
         "xla_memory_mib": analysis.temp_size_in_bytes / 2**20,
         "process_peak_mib": peak / 2**10,
@@ -203,13 +232,15 @@ def timed(f: Callable, theta: jax.Array, repeat: int) -> tuple[Any, dict[str, fl
 
 def timed_host(f: Callable, repeat: int) -> tuple[Any, dict[str, float]]:
     """Return a function's value and the median and spread of its run times, the first apart."""
-    value, times = f(), []
+    value, times, processor = f(), [], []
     for _ in range(repeat):
-        begin = time.perf_counter()
+        begin, processor_begin = time.perf_counter(), time.process_time()
         value = f()
         times.append(time.perf_counter() - begin)
+        processor.append(time.process_time() - processor_begin)
     low, middle, high = np.percentile(times, [25, 50, 75])
-    return value, {"compile_s": 0.0, "run_s": middle, "run_iqr_s": high - low}
+    spread = {"run_iqr_s": high - low, "cpu_s": min(processor)}
+    return value, {"compile_s": 0.0, "run_s": middle} | spread
 
 
 def error(value: Any, reference: Any) -> float:
@@ -224,15 +255,16 @@ def row(way: str, times: dict[str, float], relative_error: float | None) -> dict
 
 def show(rows: list[dict[str, Any]]) -> None:
     """Print the table."""
-    table = Table("way", "compile [s]", "run [s]", "spread [s]", "relative error", "memory [MiB]")
+    headers = ("compile [s]", "run [s]", "spread [s]", "cpu [s]", "relative error", "memory [MiB]")
+    table = Table("way", *headers)
     for r in rows:
         spread = "" if r["run_iqr_s"] is None else f"{r['run_iqr_s']:.3f}"
         wrong = "" if r["error"] is None else f"{r['error']:.0e}"
         memory = ""
         if "xla_memory_mib" in r:
             memory = f"{r['xla_memory_mib']:.0f} XLA, {r['process_peak_mib']:.0f} process"
-        cells = (f"{r['compile_s']:.1f}", f"{r['run_s']:.4f}", spread, wrong, memory)
-        table.add_row(r["way"], *cells)
+        run = (f"{r['compile_s']:.1f}", f"{r['run_s']:.4f}", spread, f"{r['cpu_s']:.4f}")
+        table.add_row(r["way"], *run, wrong, memory)
     Console().print(table)
 
 
