@@ -59,7 +59,7 @@ def main() -> None:
     """Run every way once, print one table, write it if asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, help="where to write the rows as JSON")
-    parser.add_argument("--repeat", type=int, default=15, help="runs of each way (naive: 3)")
+    parser.add_argument("--repeat", type=int, default=15, help="runs of each way (naive: 1)")
     options = parser.parse_args()
     rows = jacobians(options.repeat)
     rows.append(apart(long_reverse_memory))
@@ -159,7 +159,7 @@ def naive_jacobian() -> dict[str, Any]:
         )
         return jax.lax.scan(advance, start, ctrl)[1]
 
-    stock, times = timed(jax.jacfwd(positions), jnp.ones(len(FIELDS) * host.nv), 3)
+    stock, times = timed(jax.jacfwd(positions), jnp.ones(len(FIELDS) * host.nv), 1)
     reference = central_differences(host, data, ctrl, constants=False)
     flags = os.environ.get("XLA_FLAGS", "")
     name = "this package's" if backend.FUSION_FLAG in flags else "XLA's default"
