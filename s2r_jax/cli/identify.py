@@ -3,15 +3,17 @@
 Parameters with uncertainty from logs, judged on logs that were held out.
 """
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from s2r_jax.cli import screen
+from s2r_jax.cli import recordings, screen
 from s2r_jax.cli.report import Report
 from s2r_jax.cli.run_folder import RunFolder
+from s2r_jax.errors import BadValue
 from s2r_jax.identify.config import IdentifyConfig
 
 if TYPE_CHECKING:
@@ -32,6 +34,10 @@ class Command:
     """Folder to write."""
     holdout_logs: tuple[Path, ...] = ()
     """Logs to score on and never to fit; they need not be among LOGS."""
+    start: float = 0.0
+    """Leave out what each recording holds before this time after its first row [s]."""
+    stop: float = math.inf
+    """Leave out what each recording holds from this time after its first row on [s]."""
     config: Annotated[IdentifyConfig, tyro.conf.arg(name="")] = field(
         default_factory=IdentifyConfig
     )
@@ -41,7 +47,8 @@ class Command:
     def run(self) -> None:
         """Run the command."""
         with RunFolder(self.out, self) as run:
-            result = identify(run, self.robot, self.logs, self.config, self.holdout_logs)
+            times = (self.start, self.stop)
+            result = identify(run, self.robot, self.logs, self.config, self.holdout_logs, times)
         screen.say(f"written to {self.out}; open {self.out / 'report.html'}")
         if self.json:
             screen.emit(result)
@@ -53,18 +60,33 @@ def identify(
     logs: tuple[Path, ...],
     config: IdentifyConfig,
     holdout_logs: tuple[Path, ...] = (),
+    times: tuple[float, float] = (0.0, math.inf),
 ) -> dict[str, Any]:
-    """Identify, write the run's files and return the content of identified.json."""
+    """Identify, write the run's files and return the content of identified.json.
+
+    Args:
+        run: Where the files go.
+        folder: Robot folder.
+        logs: To fit.
+        config: How.
+        holdout_logs: To score on only.
+        times: Start and stop of what is used of each recording, after its first row [s].
+    """
     from s2r_jax import robot as robots
     from s2r_jax.identify import model
     from s2r_jax.identify import study as studies
-    from s2r_jax.logs import read, trajectory
+    from s2r_jax.logs import trajectory
 
     robot = robots.load(folder)
     held = {path.resolve() for path in holdout_logs}
-    fit_logs = read.read_all([path for path in logs if path.resolve() not in held], robot)
-    out_logs = read.read_all(list(holdout_logs), robot) if holdout_logs else []
-    with screen.progress("identify", 2 * config.iterations) as advance:
+    fitted = [path for path in logs if path.resolve() not in held]
+    if logs and not fitted:
+        names = [str(path) for path in holdout_logs]
+        raise BadValue("--holdout-logs", "logs", names, "at least one of LOGS left to fit")
+    fit_logs, words = recordings.load(fitted, robot, *times)
+    out_logs, more = recordings.load(holdout_logs, robot, *times) if holdout_logs else ([], [])
+    recordings.check_apart([*fit_logs, *out_logs])
+    with screen.progress("identify", 3 * config.iterations) as advance:
 
         def callback(step: int, info: Any) -> None:
             advance(step, f"cost {info.cost:.5g}")
@@ -77,7 +99,7 @@ def identify(
             [trajectory.trajectory(log, robot) for log in out_logs],
             callback,
         )
-    result = summary(robot, study, config)
+    result = summary(robot, study, config) | {"warnings": [*words, *more]}
     run.write_json("identified.json", result)
     posterior = study.fit.posterior
     arrays = {key: value for key, value in posterior._asdict().items() if key != "names"}
@@ -193,7 +215,7 @@ def _write_report(run: RunFolder, robot: "Robot", study: "Study", result: dict[s
     report.text("Held out: " + (", ".join(result["holdout_logs"]) or "nothing"))
     report.heading("Parameters")
     report.table(PARAMETER_COLUMNS, parameter_rows(result))
-    for words in [*result["cannot_be_told_apart"], *result["notes"]]:
+    for words in [*result["warnings"], *result["cannot_be_told_apart"], *result["notes"]]:
         report.text(words)
     report.heading("Measured against simulated, worst windows first")
     report.figure(figures.traces(robot, study), "signals and errors over time")

@@ -20,8 +20,17 @@ class IdentifyConfig:
 
     0: whole logs. Default: robot.yaml's `identify: window`, else 1 s.
     """
+    first_window: float = 1.0
+    """Windows to fit first where the window is the whole log [s]: the error of a long simulation
+    has many local minima. 0: none."""
     iterations: int = 40
     """Most steps: of Levenberg-Marquardt, Adam, or generations of the other methods."""
+    step: float = 1e-5
+    """Step of central differences, a share of each parameter (of 1 where that is larger).
+
+    Small, for true derivatives. Where contact or chaos make the signals rough, slopes over 0.05 or
+    so are those that the search and the uncertainty should see.
+    """
     tolerance: float = 1e-6
     """Stop when the cost falls by less than this share in a step."""
     starts: int = 1

@@ -114,7 +114,8 @@ class Problem:
         self.robot, self.segments, self.config = robot, segments, config
         self.parameters = robot.parameters
         self.simulator = simulator_for(robot, method)
-        self.linearize = compile_linearization(self.simulator, "lm" if method == "lm" else "fd")
+        kind = "lm" if method == "lm" else "fd"
+        self.linearize = compile_linearization(self.simulator, kind, config.step)
         self.precision = noise.first_precision(robot.signals, segments)
         self.start = np.asarray(unconstrain(self.parameters, jnp.asarray(self.parameters.start)))
         self.prior = _prior_precision(robot)

@@ -12,14 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from s2r_jax.identify.config import IdentifyConfig
 from s2r_jax.identify.residual import residual
 from s2r_jax.identify.segments import Segments
 from s2r_jax.identify.start import displaced
 from s2r_jax.parameters import constrain
 from s2r_jax.sim.world import Simulator
-
-#: Relative step of central differences in float64: with contact 1e-3 is itself wrong by 10-90 %.
-STEP = 1e-5
 
 Precision = Float[Array, " sensor"]
 
@@ -66,12 +64,16 @@ def linearize_fd(
     starts: Float[Array, "segment start"],
     segments: Segments,
     precision: Precision,
+    step: float = IdentifyConfig.step,
 ) -> Linearization:
-    """Central differences, all columns and windows in one wide batch; works on every engine."""
+    """Central differences, all columns and windows in one wide batch; works on every engine.
+
+    `step` is that of θ, see `IdentifyConfig.step`; starts are moved by the default one.
+    """
     size = z.size + starts.shape[-1]
-    scale = jnp.concatenate([jnp.maximum(1.0, jnp.abs(z)), jnp.ones(size - z.size, z.dtype)])
-    step = STEP * scale
-    offsets = jnp.concatenate([jnp.zeros((1, size), z.dtype), jnp.diag(step), -jnp.diag(step)])
+    of_starts = jnp.full(size - z.size, IdentifyConfig.step, z.dtype)
+    steps = jnp.concatenate([step * jnp.maximum(1.0, jnp.abs(z)), of_starts])
+    offsets = jnp.concatenate([jnp.zeros((1, size), z.dtype), jnp.diag(steps), -jnp.diag(steps)])
 
     def one(offset: Array, segment: Segments, start: Array) -> Array:
         x = jnp.concatenate([z, start]) + offset
@@ -79,15 +81,18 @@ def linearize_fd(
 
     over_segments = jax.vmap(one, in_axes=(None, 0, 0))
     values = jax.vmap(over_segments, in_axes=(0, None, None))(offsets, segments, starts)
-    slope = (values[1 : size + 1] - values[size + 1 :]) / (2 * step[:, None, None, None])
+    slope = (values[1 : size + 1] - values[size + 1 :]) / (2 * steps[:, None, None, None])
     slope = jnp.moveaxis(slope, 0, -1)
     return Linearization(values[0], slope[..., : z.size], slope[..., z.size :])
 
 
-def compile_linearization(simulator: Simulator, method: str) -> Linearize:
+def compile_linearization(
+    simulator: Simulator, method: str, step: float = IdentifyConfig.step
+) -> Linearize:
     """Return the jitted linearisation of a method (`lm`: forward mode, `fd`: differences)."""
-    function = {"lm": linearize_forward, "fd": linearize_fd}[method]
-    return jax.jit(lambda *given: function(simulator, *given))
+    if method == "lm":
+        return jax.jit(lambda *given: linearize_forward(simulator, *given))
+    return jax.jit(lambda *given: linearize_fd(simulator, *given, step=step))
 
 
 def agreement(exact: np.ndarray, difference: np.ndarray) -> Float[np.ndarray, " param"]:

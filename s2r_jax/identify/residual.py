@@ -33,11 +33,13 @@ def simulate(
     state = simulator.init(world, qpos, qvel)
     state = state._replace(line=jnp.asarray(segment.past, dtype))
 
+    commands = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), segment.command)
+    state = simulator.settle(world, state, jax.tree.map(lambda leaf: leaf[0], commands))
+
     def advance(state, command):
         state = simulator.step(world, state, command)
         return state, simulator.read(world, state)
 
-    commands = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), segment.command)
     _, signals = jax.lax.scan(advance, state, commands)
     return signals
 

@@ -3,6 +3,7 @@
 Hold out, fit, score against the nominal model, fit again on everything.
 """
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -25,6 +26,8 @@ from s2r_jax.types import Command, Trajectory
 
 #: From this many logs on, whole logs are held out; below it, the end of each.
 ENOUGH_LOGS = 5
+#: Relative fall of the cost that is small enough for a first fit.
+ROUGH = 1e-3
 
 
 class Replay(NamedTuple):
@@ -83,8 +86,7 @@ def study(
     simulator = world.make(
         robot, "mujoco"
     )  # scores on the reference engine, whatever was differentiated
-    first = windows(simulator, kept, window)
-    result = fit(robot, first, config, callback=callback)
+    result = _fit(robot, simulator, kept, window, config, callback)
     nominal = np.array(robot.parameters.nominal)
     holdout = holdout_nominal = None
     if out:
@@ -94,10 +96,10 @@ def study(
     names = kept
     if refit:
         names = list(trajectories)
-        first = windows(simulator, names, window)
-        seconds = result.seconds
-        result = fit(robot, first, config, start=result.posterior.value, callback=callback)
-        result = result._replace(seconds=result.seconds + seconds)
+        again = windows(simulator, names, window)
+        refitted = fit(robot, again, config, start=result.posterior.value, callback=callback)
+        result = _joined(result, refitted)
+    first = windows(simulator, names, window)
     return Study(
         result,
         replay(simulator, result.posterior.value, first),
@@ -110,8 +112,50 @@ def study(
     )
 
 
+def _fit(
+    robot: Robot,
+    simulator: Simulator,
+    trajectories: Sequence[Trajectory],
+    window: float,
+    config: IdentifyConfig,
+    callback: Callback | None,
+) -> Fit:
+    """Fit to windows; before whole logs, to short windows.
+
+    The error of a long simulation has many local minima, that of a second from the measured state
+    hardly any.
+    """
+    longest = max(len(t.measured) for t in trajectories) * robot.period
+    is_graduated = window == 0 and 0 < config.first_window < longest / 2
+    if not is_graduated:
+        return fit(robot, windows(simulator, trajectories, window), config, callback=callback)
+    # A start for the search that follows; the last digits are its business.
+    rough = dataclasses.replace(config, tolerance=max(config.tolerance, ROUGH))
+    short = fit(
+        robot, windows(simulator, trajectories, config.first_window), rough, callback=callback
+    )
+    start = short.posterior.value
+    whole = windows(simulator, trajectories, window)
+    return _joined(short, fit(robot, whole, config, start=start, callback=callback))
+
+
+def _joined(first: Fit, second: Fit) -> Fit:
+    """Return the second of two fits in a row, with the work of both."""
+    return second._replace(
+        seconds=first.seconds + second.seconds, iterations=first.iterations + second.iterations
+    )
+
+
 def windows(simulator: Simulator, trajectories: Sequence[Trajectory], window: float) -> Segments:
-    """Return the windows of `window` seconds (0: whole logs) of trajectories."""
+    """Return the windows of `window` seconds (0: whole logs) of trajectories.
+
+    Raises:
+        BadValue: A window shorter than a control period, which would round to whole logs, or none.
+    """
+    period = simulator.robot.period
+    if window != 0 and not (np.isfinite(window) and window >= period):
+        expected = f"0 for whole logs, or at least a control period ({period:g} s)"
+        raise BadValue("windows of a log", "length", window, expected)
     return cut(trajectories, round(window / simulator.robot.period), simulator.held)
 
 
@@ -167,7 +211,9 @@ def _check(config: IdentifyConfig) -> None:
         ("iterations", config.iterations, config.iterations > 0, "a positive number"),
         ("starts", config.starts, config.starts > 0, "a positive number"),
         ("robust", config.robust, config.robust >= 0, "a number >= 0"),
+        ("first_window", config.first_window, config.first_window >= 0, "seconds >= 0"),
         ("window", config.window, config.window is None or config.window >= 0, "seconds >= 0"),
+        ("step", config.step, 0 < config.step < 1, "a share in (0, 1)"),
         ("tolerance", config.tolerance, config.tolerance >= 0, "a number >= 0"),
     )
     for field, value, is_good, expected in checks:
