@@ -16,11 +16,10 @@ from typing import Any
 
 import mujoco
 import numpy as np
-import yaml
 
 from s2r_jax import inertia, signals, surroundings, targets, terrain
-from s2r_jax.document import mapping, number
-from s2r_jax.errors import BadModel, BadValue, MissingFile, MissingKey, UnknownName
+from s2r_jax.document import mapping, number, parse, text
+from s2r_jax.errors import BadModel, BadValue, MissingFile, MissingKey, S2RError, UnknownName
 from s2r_jax.motors import KIND_FIELDS, MOTOR_KINDS, MotorTable, motor_table
 from s2r_jax.parameters import OPERATIONS, TRANSFORMS, Parameter, ParameterSet
 
@@ -173,16 +172,16 @@ def load(folder: str | Path) -> Robot:
         raise MissingFile(path, "file", "a robot folder must hold one")
     place = str(path)
     try:
-        text = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadValue(place, "file", " ".join(str(error).split()), "valid YAML") from None
-    document = mapping(text, place, TOP_KEYS)
+        content = parse(path.read_text(encoding="utf-8"), place)
+    except UnicodeDecodeError as error:
+        raise BadValue(place, "file", str(error), "valid YAML") from None
+    document = mapping(content, place, TOP_KEYS)
     for key in ("name", "model", "control"):
         if key not in document:
             raise MissingKey(place, key, document)
     control = mapping(document["control"], f"{place}: control", ("period",))
     period = number(control, "period", f"{place}: control", minimum=1e-5)
-    spec, model = _compile(folder / str(document["model"]), document.get("clamp"), place)
+    spec, model = _compile(folder / text(document, "model", place), document.get("clamp"), place)
     if "terrain" in document:
         ground = surroundings.terrain(document["terrain"], f"{place}: terrain")
         model = terrain.lay(spec, ground, f"{place}: terrain")
@@ -195,7 +194,7 @@ def load(folder: str | Path) -> Robot:
     window, start_std = _windows(document.get("identify", {}), f"{place}: identify")
     robot = Robot(
         folder=folder,
-        name=str(document["name"]),
+        name=text(document, "name", place),
         model=model,
         spec=spec,
         period=period,
@@ -229,30 +228,45 @@ def _compile(path: Path, clamp: Any, place: str) -> tuple[mujoco.MjSpec, mujoco.
     """Compile the MJCF; `clamp` names bodies whose free joint is removed (a robot on a stand)."""
     if not path.is_file():
         raise MissingFile(path, "MJCF", f"named by 'model' in {place}")
+    if clamp is not None and not isinstance(clamp, str | list):
+        raise BadValue(place, "clamp", clamp, "a body, or a list of bodies")
     try:
         spec = mujoco.MjSpec.from_file(str(path))
+        _name(spec)
         for name in [clamp] if isinstance(clamp, str) else (clamp or []):
-            body = spec.body(name)
+            body = spec.body(name) if isinstance(name, str) else None
             if body is None:
                 raise UnknownName(f"{place}: clamp", name, [b.name for b in spec.bodies], "body")
-            for joint in [j for j in body.joints if j.type == mujoco.mjtJoint.mjJNT_FREE]:
+            free = [j for j in body.joints if j.type == mujoco.mjtJoint.mjJNT_FREE]
+            if not free:
+                raise BadValue(place, "clamp", name, "a body with a free joint")
+            for joint in free:
                 spec.delete(joint)
             for key in list(spec.keys):
                 spec.delete(key)  # a keyframe of the free robot does not fit the clamped one
         return spec, spec.compile()
+    except S2RError:
+        raise
     except (ValueError, mujoco.FatalError) as error:
-        if isinstance(error, UnknownName):
-            raise
         raise BadModel(str(path), " ".join(str(error).split())) from None
+
+
+def _name(spec: mujoco.MjSpec) -> None:
+    """Name what has no name by its index, so that targets, signals and logs can tell it apart."""
+    spec.compile()  # numbers the elements
+    for elements in (spec.joints, spec.bodies, spec.actuators, spec.sensors):
+        taken = {element.name for element in elements}
+        for element in elements:
+            if not element.name:
+                if str(element.id) in taken:
+                    raise ValueError(f"an element without a name would be called {element.id}, "
+                                     "which another one is called; name it")  # fmt: skip
+                element.name = str(element.id)
 
 
 def _joints(declared: Any, model: mujoco.MjModel, place: str) -> tuple[Joint, ...]:
     """Return the contract in actuator order; joints that are not declared get the defaults."""
-    names = []
-    for actuator in range(model.nu):
-        joint = model.actuator_trnid[actuator, 0]
-        is_joint = model.actuator_trntype[actuator] == mujoco.mjtTrn.mjTRN_JOINT
-        names.append(model.joint(joint).name if is_joint else model.actuator(actuator).name)
+    names = _contract_names(model, place)
     keys = ("sign", "offset", "low", "high", "velocity", "torque", "default", "action_scale")
     declared = mapping(declared, place)
     for name in declared:
@@ -273,6 +287,26 @@ def _joints(declared: Any, model: mujoco.MjModel, place: str) -> tuple[Joint, ..
                 raise BadValue(f"{place}/{name}", key, getattr(joint, key), "a positive number")
         joints.append(joint)
     return tuple(joints)
+
+
+def _contract_names(model: mujoco.MjModel, place: str) -> list[str]:
+    """Return one name an actuator: of its joint where it drives one alone, else its own."""
+    joints = [
+        int(model.actuator_trnid[a, 0])
+        if model.actuator_trntype[a] == mujoco.mjtTrn.mjTRN_JOINT
+        else -1
+        for a in range(model.nu)
+    ]
+    names = [
+        model.joint(joint).name
+        if joint >= 0 and joints.count(joint) == 1
+        else model.actuator(actuator).name
+        for actuator, joint in enumerate(joints)
+    ]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadModel(place, f"an actuator is called '{name}', as a joint that another drives")
+    return names
 
 
 def _declared(declared: Any, place: str) -> tuple[Parameter, ...]:

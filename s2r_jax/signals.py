@@ -3,17 +3,21 @@
 Named signals, in the order of robot.yaml, stacked into one sensor vector.
 """
 
-import fnmatch
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import mujoco
 
+from s2r_jax.document import matching, number
 from s2r_jax.errors import BadValue, UnknownName
 
 #: Entries of a sensor's error model, each `[sensor]` and a possible target of θ.
 SENSOR_FIELDS = ("bias", "scale", "noise", "drift", "quantum", "delay", "rate")
+
+#: What may be below zero.
+SENSOR_MINIMA = {"bias": -math.inf, "scale": -math.inf}
 
 BODY_SIZES = {"position": 3, "orientation": 4, "velocity": 3, "angular_velocity": 3}
 
@@ -93,7 +97,7 @@ def parse(declared: Any, model: mujoco.MjModel, place: str) -> tuple[Signal, ...
         raise BadValue(place, "content", declared, "a mapping of signal names")
     found: dict[str, Signal] = {}
     for name, options in declared.items():
-        matches = [key for key in known if fnmatch.fnmatchcase(key, str(name))]
+        matches = matching(str(name), known)
         if not matches:
             raise UnknownName(place, name, known, "signal")
         options = {} if options is None else options
@@ -102,9 +106,9 @@ def parse(declared: Any, model: mujoco.MjModel, place: str) -> tuple[Signal, ...
         for key, value in options.items():
             if key not in SENSOR_FIELDS:
                 raise UnknownName(f"{place}: {name}", key, SENSOR_FIELDS, "key")
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not is_number or (key not in ("bias", "scale") and value < 0):
-                raise BadValue(f"{place}: {name}", str(key), value, "a number >= 0")
+            number(options, key, f"{place}: {name}", minimum=SENSOR_MINIMA.get(key, 0.0))
+            if key == "scale" and value == 0:
+                raise BadValue(f"{place}: {name}", key, value, "a number other than 0")
         for match in matches:
             if match in found:
                 raise BadValue(place, str(name), match, "each signal declared once")

@@ -15,6 +15,10 @@ from s2r_jax.inertia import LOG_CHOLESKY
 
 #: All numbers.
 ANY = (-np.inf, np.inf)
+#: What cannot be negative: negative damping or friction would drive the machine.
+NOT_NEGATIVE = (0.0, np.inf)
+#: A moving body without mass cannot be accelerated [kg].
+MASS = (1e-9, np.inf)
 
 
 class Slot(NamedTuple):
@@ -38,6 +42,8 @@ class Attribute(NamedTuple):
     field: str
     component: int | None = None
     """Component that is meant when the target names none; None: the target must name one."""
+    domain: tuple[float, float] = ANY
+    """The values that make sense."""
 
 
 #: kind -> attribute -> field. Attributes that move several fields at once (mass, kp, kv, strength)
@@ -49,41 +55,41 @@ ATTRIBUTES: dict[str, dict[str, Attribute]] = {
         "gravcomp": Attribute("body_gravcomp", 0),
     },
     "joint": {
-        "damping": Attribute("dof_damping", 0),
-        "armature": Attribute("dof_armature", 0),
-        "frictionloss": Attribute("dof_frictionloss", 0),
-        "stiffness": Attribute("jnt_stiffness", 0),
+        "damping": Attribute("dof_damping", 0, NOT_NEGATIVE),
+        "armature": Attribute("dof_armature", 0, NOT_NEGATIVE),
+        "frictionloss": Attribute("dof_frictionloss", 0, NOT_NEGATIVE),
+        "stiffness": Attribute("jnt_stiffness", 0, NOT_NEGATIVE),
         "range": Attribute("jnt_range"),
         "springref": Attribute("qpos_spring", 0),
         "solref": Attribute("jnt_solref"),
     },
     "geom": {
-        "friction": Attribute("geom_friction", 0),
-        "size": Attribute("geom_size"),
+        "friction": Attribute("geom_friction", 0, NOT_NEGATIVE),
+        "size": Attribute("geom_size", None, NOT_NEGATIVE),
         "pos": Attribute("geom_pos"),
         "solref": Attribute("geom_solref"),
         "solimp": Attribute("geom_solimp"),
-        "margin": Attribute("geom_margin", 0),
+        "margin": Attribute("geom_margin", 0, NOT_NEGATIVE),
         "gap": Attribute("geom_gap", 0),
     },
     "actuator": {
         "gear": Attribute("actuator_gear", 0),
         "forcerange": Attribute("actuator_forcerange"),
         "ctrlrange": Attribute("actuator_ctrlrange"),
-        "timeconst": Attribute("actuator_dynprm", 0),
+        "timeconst": Attribute("actuator_dynprm", 0, NOT_NEGATIVE),
     },
     "tendon": {
-        "damping": Attribute("tendon_damping", 0),
-        "stiffness": Attribute("tendon_stiffness", 0),
-        "frictionloss": Attribute("tendon_frictionloss", 0),
-        "armature": Attribute("tendon_armature", 0),
+        "damping": Attribute("tendon_damping", 0, NOT_NEGATIVE),
+        "stiffness": Attribute("tendon_stiffness", 0, NOT_NEGATIVE),
+        "frictionloss": Attribute("tendon_frictionloss", 0, NOT_NEGATIVE),
+        "armature": Attribute("tendon_armature", 0, NOT_NEGATIVE),
         "lengthspring": Attribute("tendon_lengthspring"),
     },
     "site": {"pos": Attribute("site_pos")},
     "option": {
         "gravity": Attribute("opt.gravity"),
-        "density": Attribute("opt.density", 0),
-        "viscosity": Attribute("opt.viscosity", 0),
+        "density": Attribute("opt.density", 0, NOT_NEGATIVE),
+        "viscosity": Attribute("opt.viscosity", 0, NOT_NEGATIVE),
         "wind": Attribute("opt.wind"),
     },
 }
@@ -93,6 +99,11 @@ DOMAINS: dict[str, tuple[float, float]] = {
     "motor.strength": (0.0, np.inf),
     "motor.resistance": (1e-9, np.inf),
     "motor.lag": (0.0, np.inf),
+    "motor.friction": NOT_NEGATIVE,
+    "motor.viscous": NOT_NEGATIVE,
+    "motor.stribeck": NOT_NEGATIVE,
+    "motor.load_friction": NOT_NEGATIVE,
+    "motor.torque_limit": NOT_NEGATIVE,
     "motor.stribeck_speed": (1e-9, np.inf),
     "motor.backlash": (0.0, np.inf),
     "battery.voltage": (0.0, np.inf),
@@ -200,9 +211,9 @@ def _field_slots(model: mujoco.MjModel, target: str, spec: Attribute, row: int) 
         index = row * width + component
         touched = ((spec.field, index, 1.0),)
         if spec.component == component:
-            slots.append(Slot(target, float(flat[index]), touched))
+            slots.append(Slot(target, float(flat[index]), touched, spec.domain))
         if width > 1:
-            slots.append(Slot(f"{target}:{component}", float(flat[index]), touched))
+            slots.append(Slot(f"{target}:{component}", float(flat[index]), touched, spec.domain))
     return slots
 
 
@@ -214,7 +225,7 @@ def _mass_slot(model: mujoco.MjModel, body: int) -> Slot:
         ("body_inertia", 3 * body + k, float(model.body_inertia[body, k]) / mass if mass else 0.0)
         for k in range(3)
     ]
-    return Slot(f"body/{name}/mass", mass, (("body_mass", body, 1.0), *inertia))
+    return Slot(f"body/{name}/mass", mass, (("body_mass", body, 1.0), *inertia), MASS)
 
 
 def _inertial_slots(model: mujoco.MjModel, body: int) -> list[Slot]:

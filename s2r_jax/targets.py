@@ -5,13 +5,13 @@ a component after a colon (`geom/floor/friction:1`, `option/gravity:2`); frictio
 their first component by default. What exists stands in `slots.py`.
 """
 
-import fnmatch
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import mujoco
 import numpy as np
 
+from s2r_jax.document import matching
 from s2r_jax.errors import BadValue, UnknownTarget
 from s2r_jax.parameters import INERTIAL, Effect, Parameter, ParameterSet
 from s2r_jax.slots import Slot, model_field, of_model, of_quantities
@@ -41,6 +41,7 @@ def resolve(
     slots = {slot.target: slot for slot in [*of_model(model), *of_quantities(quantities)]}
     columns: list[dict[str, Any]] = []
     effects: list[Effect] = []
+    owners: dict[tuple[str, int], str] = {}
     for parameter in declared:
         matches = _matches(parameter.target, slots, file)
         groups = [matches] if parameter.share else [[match] for match in matches]
@@ -52,6 +53,8 @@ def resolve(
             columns.append(_column(parameter, name, group, file))
             for slot in group:
                 _check_domain(parameter, name, slot, file)
+                _check_overwriting(parameter, name, slot, owners, file)
+                owners |= {part[:2]: name for part in slot.touched}
                 _add_effects(effects, parameter.operation, slot, len(columns) - 1)
     names = [column["names"] for column in columns]
     for name in names:
@@ -71,7 +74,7 @@ def target_names(
 
 
 def _matches(target: str, slots: Mapping[str, Slot], file: str) -> list[Slot]:
-    found = [slot for name, slot in slots.items() if fnmatch.fnmatchcase(name, target)]
+    found = [slots[name] for name in matching(target, slots)]
     if not found:
         kind = target.split("/")[0]
         same_kind = [name for name in slots if name.split("/")[0] == kind]
@@ -123,6 +126,21 @@ def _check_domain(parameter: Parameter, name: str, slot: Slot, file: str) -> Non
         if not low <= reached[parameter.operation] <= high:
             expected = f"values of {slot.target} within [{low:g}, {high:g}]"
             raise BadValue(file, f"bounds of {name}", [parameter.low, parameter.high], expected)
+
+
+def _check_overwriting(
+    parameter: Parameter,
+    name: str,
+    slot: Slot,
+    owners: Mapping[tuple[str, int], str],
+    file: str,
+) -> None:
+    """Refuse a `set` of what an earlier parameter moves: that one would have no effect."""
+    for field, index, _ in slot.touched:
+        owner = owners.get((field, index), name)
+        if parameter.operation == "set" and owner != name:
+            expected = f"scale or add, or to stand before '{owner}', whose value it overwrites"
+            raise BadValue(file, f"operation of {name}", "set", expected)
 
 
 def _add_effects(effects: list[Effect], operation: Any, slot: Slot, param: int) -> None:

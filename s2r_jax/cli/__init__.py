@@ -50,6 +50,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except S2RError as error:
         print(f"s2r {name}: {error}", file=sys.stderr)
         sys.exit(EXIT_BAD_INPUT)
+    except OSError as error:
+        # A file that cannot be read or written; without a file's name it is a defect to report.
+        if error.filename is None:
+            raise
+        print(f"s2r {name}: {error.filename}: {error.strerror}", file=sys.stderr)
+        sys.exit(EXIT_BAD_INPUT)
     except KeyboardInterrupt:
         print(f"\ns2r {name}: interrupted", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)

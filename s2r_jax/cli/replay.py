@@ -1,13 +1,14 @@
 """`s2r replay ROBOT LOG...`: simulate logs and count the errors."""
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tyro
 
-from s2r_jax.cli import screen
+from s2r_jax.cli import recordings, screen
 from s2r_jax.cli.report import Report
 from s2r_jax.cli.run_folder import RunFolder
 from s2r_jax.errors import BadValue, MissingFile, MissingKey
@@ -25,6 +26,10 @@ class Command:
     """identified.json of `s2r identify`; without it the nominal model is replayed."""
     window: float = 0.0
     """Start again from the measured state every so many seconds; 0: only from the first row."""
+    start: float = 0.0
+    """Leave out what each recording holds before this time after its first row [s]."""
+    stop: float = math.inf
+    """Leave out what each recording holds from this time after its first row on [s]."""
     out: Path = Path("runs/replay")
     """Folder to write."""
     json: bool = False
@@ -45,18 +50,15 @@ class Command:
         from s2r_jax import robot as robots
         from s2r_jax.cli.identify import scores_json
         from s2r_jax.identify import study
-        from s2r_jax.logs import read, trajectory
+        from s2r_jax.logs import trajectory
         from s2r_jax.sim import world
 
-        if self.window < 0:
-            raise BadValue("replay", "window", self.window, "seconds >= 0")
         robot = robots.load(self.robot)
         theta = robot.parameters.vector({})
         if self.identified is not None:
             theta = identified_theta(self.identified, robot)
-        trajectories = [
-            trajectory.trajectory(log, robot) for log in read.read_all(list(self.logs), robot)
-        ]
+        logs, words = recordings.load(self.logs, robot, self.start, self.stop)
+        trajectories = [trajectory.trajectory(log, robot) for log in logs]
         simulator = world.make(robot, "mujoco")
         with screen.progress("replay", 1):
             replay = study.replay(
@@ -65,11 +67,14 @@ class Command:
         result: dict[str, Any] = {
             "robot": robot.name,
             "window": self.window,
+            "warnings": words,
             **scores_json(replay.scores),
         }
         run.write_json("replay.json", result)
         run.write_npz("simulated.npz", **_named(robot, trajectories, replay))
         report = Report(f"Replay of {robot.name}")
+        for word in words:
+            report.text(word)
         report.table(
             ("signal", "mae", "rmse", "samples"),
             [[name, e["mae"], e["rmse"], e["samples"]] for name, e in result["signals"].items()],
@@ -83,7 +88,8 @@ def identified_theta(path: Path, robot: Any) -> Any:
 
     Raises:
         MissingFile: No such file.
-        BadValue: Not an identified.json.
+        BadValue: Not an identified.json, or one of another robot.
+        MissingKey: A parameter of the robot that was not identified.
         UnknownName: A parameter that the robot does not declare.
     """
     if not path.is_file():
@@ -96,7 +102,17 @@ def identified_theta(path: Path, robot: Any) -> Any:
         ) from None
     if not isinstance(content, dict) or "parameters" not in content:
         raise MissingKey(str(path), "parameters", content if isinstance(content, dict) else ())
-    values = {entry["name"]: entry["value"] for entry in content["parameters"]}
+    try:
+        values = {entry["name"]: float(entry["value"]) for entry in content["parameters"]}
+    except (TypeError, KeyError, ValueError):
+        expected = "a list of parameters with a name and a value"
+        raise BadValue(str(path), "parameters", content["parameters"], expected) from None
+    if content.get("robot") != robot.name:
+        expected = f"'{robot.name}', the robot of {robot.file}"
+        raise BadValue(str(path), "robot", content.get("robot"), expected)
+    for name in robot.parameters.names:
+        if name not in values:
+            raise MissingKey(f"{path}: parameters", name, values)
     theta = robot.parameters.vector(values)
     robot.parameters.check(theta, str(path))
     return theta

@@ -15,11 +15,11 @@ A column is in the machine's frame: the joint contract's sign and offset turn it
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from s2r_jax.document import matching
 from s2r_jax.errors import BadValue, MissingKey, UnknownName
 from s2r_jax.logs import units
 from s2r_jax.logs.channels import Channel, channels
@@ -189,7 +189,7 @@ def _matching(
     if not any(sign in name for sign in "*?["):
         raise UnknownName(place, name, known, "channel")
     contract = {c: v for c, v in known.items() if v.joint is not None} if robot.joints else known
-    found = tuple(v for c, v in contract.items() if fnmatch.fnmatchcase(c, name))
+    found = tuple(contract[c] for c in matching(name, contract))
     if not found:
         raise UnknownName(place, name, contract, "channel")
     if len({(channel.size, channel.name.rsplit("/", 1)[-1]) for channel in found}) > 1:

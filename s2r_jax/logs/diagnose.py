@@ -21,6 +21,10 @@ SAME = 0.9
 FAIR = 0.5
 #: Ratios outside of this are no calibration error. Degrees for radians give 57 or 1/57.
 RATIOS = (0.5, 2.0)
+#: A motor follows its target by less or more than this only where one of the two has another unit.
+FOLLOWING = (0.1, 10.0)
+#: A joint bends its stops by no more than this share of its range.
+BEYOND = 0.25
 #: Longest lag searched; beyond, a robot cannot be controlled [s].
 LONGEST_LAG = 0.25
 #: Supplies of robots lie below [V]; above, it is millivolts.
@@ -82,7 +86,13 @@ def diagnose(log: Log, robot: Robot) -> Diagnosis:
             if not known[name].is_command
             and np.all(np.ptp(values[finite_rows(values)], axis=0) == 0)
         ),
-        suspicious=(*_units(log, known), *_speeds(even, robot.period), *_signs(lags, robot)),
+        suspicious=(
+            *_units(log, known),
+            *_limits(log, robot),
+            *_speeds(even, robot.period),
+            *_signs(lags, robot),
+            *_followed(even, lags),
+        ),
         lags=lags,
         unmeasured=estimate(even.channels, len(even.time), robot, robot.period).unmeasured,
     )
@@ -157,6 +167,38 @@ def _units(log: Log, known: dict[str, Channel]) -> list[str]:
                 found.append(f"{name} jumps by {jumps.max():.3g} rad in one row: is it wrapped?")
         if name == "battery/voltage" and np.median(values) > HIGHEST_SUPPLY:
             found.append(f"{name} is {np.median(values):.4g} V: is it in millivolts?")
+    return found
+
+
+def _limits(log: Log, robot: Robot) -> list[str]:
+    """Compare recorded angles with the stops of the model, else with the limits of the contract."""
+    found = []
+    contract = {joint.name: (joint.low, joint.high) for joint in robot.joints}
+    for j in range(robot.model.njnt):
+        joint = robot.model.joint(j).name
+        values = log.channels.get(f"joint/{joint}/position")
+        is_limited = bool(robot.model.jnt_limited[j])
+        low, high = robot.model.jnt_range[j] if is_limited else contract.get(joint, (0.0, np.inf))
+        if values is None or not np.isfinite(high - low) or not np.isfinite(values).any():
+            continue
+        least, most = np.nanmin(values), np.nanmax(values)
+        if least < low - BEYOND * (high - low) or most > high + BEYOND * (high - low):
+            found.append(
+                f"joint/{joint}/position goes from {least:.3g} to {most:.3g}, its limits are "
+                f"{low:.3g} and {high:.3g}: wrong unit or offset?"
+            )
+    return found
+
+
+def _followed(even: Log, lags: tuple[Lag, ...]) -> list[str]:
+    """Compare how far a joint moves with how far it was told to."""
+    found = []
+    for entry in lags:
+        told, moved = even.channels[entry.command], even.channels[entry.measured]
+        ratio = float(np.nanstd(moved) / np.nanstd(told))
+        if entry.correlation > SAME and not FOLLOWING[0] < ratio < FOLLOWING[1]:
+            found.append(f"{entry.measured} moves {ratio:.3g} times as far as {entry.command}: "
+                         "wrong unit?")  # fmt: skip
     return found
 
 

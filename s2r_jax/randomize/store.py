@@ -22,6 +22,7 @@ from typing import Any, cast
 import numpy as np
 import yaml
 
+from s2r_jax.document import parse
 from s2r_jax.errors import BadValue, MissingFile, MissingKey, UnknownName
 from s2r_jax.parameters import ParameterSet
 from s2r_jax.randomize.distribution import KINDS, Distribution, Kind, Marginal, build, from_bounds
@@ -102,11 +103,7 @@ def from_yaml(text: str, parameters: ParameterSet, place: str = FILE) -> Distrib
 
     Raises: as `load`.
     """
-    try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise BadValue(place, "file", " ".join(str(error).split()), "valid YAML") from None
-    document = mapping(content, place, ("parameters", "correlation"))
+    document = mapping(parse(text, place), place, ("parameters", "correlation"))
     if "parameters" not in document:
         raise MissingKey(place, "parameters", document)
     entries = document["parameters"]
