@@ -46,7 +46,8 @@ SLOW = ("arm", "limits", "closed_chain", "capsule_slope", "legged", "forest")
 
 
 def each_model(names=THETA):
-    marks = {name: pytest.mark.slow if name in SLOW else () for name in names}
+    slow = (pytest.mark.slow, pytest.mark.timeout(300))
+    marks = {name: slow if name in SLOW else () for name in names}
     return pytest.mark.parametrize(
         "name", [pytest.param(name, marks=mark) for name, mark in marks.items()]
     )
