@@ -5,9 +5,9 @@ r"""Swing-up time of a real pendubot under a learnt policy, predicted by an iden
     python benchmarks/double_pendulum_swing_up.py runs/double_pendulum/identified.json
 
 The policy is DFKI's MC-PILCO one, from its parameters: squashed radial basis functions of speeds,
-cosines and sines of the readings, zero in the first ten steps. Model and policy come from different
-logs: neither the trials nor the policy took part in the identification. A trial is up from the
-moment from which the end effector stays above 0.9 of full height.
+cosines and sines of the readings, zero in the first ten steps. The mechanics
+come from other logs than the trials. A trial is up from the moment from which the end effector
+stays above 0.9 of full height.
 
 Two facts of the command path are not in the sysid logs, which are driven by the reported torque:
 the torque arrives `--lag` late with `--gain` (data sheet of the logs, from TVLQR trials), and a
