@@ -4,7 +4,6 @@ Kind and per-actuator numbers. The physics is in `sim/motor.py`.
 """
 
 import dataclasses
-import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from s2r_jax.document import matching, number
 from s2r_jax.errors import BadModel, BadValue, MissingKey, UnknownName
 
 #: kind -> what a command's target means.
@@ -20,6 +20,7 @@ MOTOR_KINDS = {
     "torque": "torque [N m]",
     "pd": "angle [rad], held by a PD law in the firmware",
     "dc_servo": "angle [rad]; a proportional law sets the duty cycle of a DC motor",
+    "rotor": "throttle, 0 to 1; thrust is a polynomial of the throttle behind the motor's lag",
 }
 
 #: Every per-actuator number, a possible target of θ, with the value that has no effect.
@@ -31,7 +32,10 @@ MOTOR_FIELDS: dict[str, float] = {
     "torque_constant": 0.0,  # N m/A at the joint
     "resistance": 1.0,  # Ω
     "duty_gain": 0.0,  # dc_servo: duty cycle per unit of kp and rad
-    "lag": 0.0,  # s, first order, of the torque
+    "lag": 0.0,  # s, first order, of the torque; rotor: of the throttle
+    "thrust_constant": 0.0,  # rotor: N
+    "thrust_linear": 0.0,  # rotor: N at full throttle
+    "thrust_quadratic": 0.0,  # rotor: N at full throttle
     "friction": 0.0,  # N m, Coulomb
     "viscous": 0.0,  # N m s/rad
     "stribeck": 0.0,  # N m, stiction above Coulomb
@@ -46,15 +50,18 @@ REQUIRED = {
     "torque": (),
     "pd": ("kp",),
     "dc_servo": ("torque_constant", "resistance", "duty_gain", "kp"),
+    "rotor": ("thrust_quadratic",),
 }
+_THRUST = ("thrust_constant", "thrust_linear", "thrust_quadratic")
 _GAINS = {"kp", "kd", "duty_gain", "offset", "backlash"}
 #: kind -> the fields that act. The strength of MuJoCo's own actuators is in the model, and the
 #: load that their gear transmits is not known outside the engine.
 KIND_FIELDS: dict[str, tuple[str, ...]] = {
     "native": ("friction", "viscous", "stribeck", "stribeck_speed"),
-    "torque": tuple(key for key in MOTOR_FIELDS if key not in _GAINS),
-    "pd": tuple(key for key in MOTOR_FIELDS if key != "duty_gain"),
-    "dc_servo": tuple(key for key in MOTOR_FIELDS if key != "torque_limit"),
+    "torque": tuple(key for key in MOTOR_FIELDS if key not in {*_GAINS, *_THRUST}),
+    "pd": tuple(key for key in MOTOR_FIELDS if key not in {"duty_gain", *_THRUST}),
+    "dc_servo": tuple(key for key in MOTOR_FIELDS if key not in {"torque_limit", *_THRUST}),
+    "rotor": ("strength", "lag", *_THRUST),
 }
 
 #: MJX reads friction loss only of dofs that were compiled with some, and exactly 0 locks the joint.
@@ -119,7 +126,7 @@ def motor_table(declared: Any, model: mujoco.MjModel, place: str) -> MotorTable:
     if not isinstance(declared, Mapping):
         raise BadValue(place, "content", declared, "a mapping")
     kind = declared.get("kind", "native")
-    if kind not in MOTOR_KINDS:
+    if not isinstance(kind, str) or kind not in MOTOR_KINDS:
         raise UnknownName(place, kind, MOTOR_KINDS, "kind")
     names = [model.actuator(i).name or str(i) for i in range(model.nu)]
     fields = KIND_FIELDS[kind]
@@ -140,12 +147,10 @@ def motor_table(declared: Any, model: mujoco.MjModel, place: str) -> MotorTable:
 def _fill(row: np.ndarray, value: Any, names: list[str], place: str) -> None:
     entries = value.items() if isinstance(value, Mapping) else [("*", value)]
     for glob, entry in reversed(list(entries)):  # the first glob that matches wins
-        hits = [i for i, name in enumerate(names) if fnmatch.fnmatchcase(name, str(glob))]
+        hits = matching(str(glob), names)
         if not hits:
             raise UnknownName(place, glob, names, "actuator")
-        if isinstance(entry, bool) or not isinstance(entry, int | float) or not np.isfinite(entry):
-            raise BadValue(place, str(glob), entry, "a finite number")
-        row[hits] = float(entry)
+        row[[names.index(hit) for hit in hits]] = number({str(glob): entry}, str(glob), place)
 
 
 def _driven(
@@ -153,7 +158,8 @@ def _driven(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the addresses of the driven joints.
 
-    A motor model needs one hinge or slide and a plain `<motor>` each.
+    A motor model needs one hinge or slide and a plain `<motor>` each. A rotor's thrust depends on
+    no joint: its `<motor>` may act anywhere, on a site for instance.
     """
     dofs, qposes = [], []
     for i, name in enumerate(names):
@@ -163,10 +169,13 @@ def _driven(
         )
         if kind != "native":
             plain = model.actuator_gaintype[i] == 0 and model.actuator_biastype[i] == 0
-            if not (
-                single and plain and model.actuator_gainprm[i, 0] * model.actuator_gear[i, 0] != 0
-            ):
-                what = f"actuator '{name}' to be a <motor> on one hinge or slide joint"
+            factor = model.actuator_gainprm[i, 0]
+            wanted = "a <motor>"
+            if kind != "rotor":
+                factor *= model.actuator_gear[i, 0]
+                wanted += " on one hinge or slide joint"
+            if not (plain and factor != 0 and (single or kind == "rotor")):
+                what = f"actuator '{name}' to be {wanted}"
                 problem = f"kind '{kind}' needs {what}"
                 raise BadModel(place, problem)
         dofs.append(int(model.jnt_dofadr[joint]) if single else -1)

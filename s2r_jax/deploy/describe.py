@@ -70,7 +70,7 @@ def contract_of(robot: Robot, terms: Sequence[Term] = ()) -> Contract:
 def target_of(robot: Robot, actuator: int) -> Target:
     """Return what a motor's target is: an angle, a speed or an effort."""
     if robot.motors.kind != "native":
-        return "effort" if robot.motors.kind == "torque" else "angle"
+        return "effort" if robot.motors.kind in ("torque", "rotor") else "angle"
     # MuJoCo's servos: force = gain * ctrl - kp * length - kv * velocity.
     if robot.model.actuator_biastype[actuator] == mujoco.mjtBias.mjBIAS_AFFINE:
         _, kp, kv = robot.model.actuator_biasprm[actuator, :3]

@@ -199,10 +199,10 @@ class Frame:
 
 
 def commands_angle(robot: Robot, actuator: int) -> bool:
-    """Tell whether a motor's target is an angle; else it is a speed, a torque or a force."""
+    """Tell whether a motor's target is an angle; else a speed, a torque, a force or a throttle."""
     model = robot.model
     if robot.motors.kind != "native":
-        return robot.motors.kind != "torque"
+        return robot.motors.kind not in ("torque", "rotor")
     # MuJoCo's position servo: force = kp * ctrl - kp * length ...
     return bool(model.actuator_biasprm[actuator, 1] != 0)
 

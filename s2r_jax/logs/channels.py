@@ -93,6 +93,8 @@ def _motor(robot: Robot, name: str, actuator: str, joint: Joint) -> Channel:
         is_angle = not is_native or bool(robot.model.actuator(actuator).biasprm[1] != 0)
         quantity = None if is_native else JOINT_QUANTITIES["position", is_slide]
         zero = joint.offset if is_angle else 0.0
+        if kind == "rotor":  # a throttle has no frame
+            quantity, sign, zero = "number", 1.0, 0.0
     elif attribute == "duty":
         quantity = "number"
     else:

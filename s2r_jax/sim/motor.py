@@ -24,6 +24,9 @@ class Motor(NamedTuple):
     resistance: Float[Array, " nu"]
     duty_gain: Float[Array, " nu"]
     lag: Float[Array, " nu"]
+    thrust_constant: Float[Array, " nu"]
+    thrust_linear: Float[Array, " nu"]
+    thrust_quadratic: Float[Array, " nu"]
     friction: Float[Array, " nu"]
     viscous: Float[Array, " nu"]
     stribeck: Float[Array, " nu"]
@@ -37,7 +40,7 @@ class Output(NamedTuple):
     """What the motors do during one physics step, each `[nu]`."""
 
     torque: Float[Array, " nu"]
-    """[N m], before friction."""
+    """[N m], before friction and lag; of a `rotor` the throttle that it follows."""
     damping: Float[Array, " nu"]
     """Back-EMF and viscous friction [N m s/rad]."""
     duty: Float[Array, " nu"]
@@ -63,6 +66,8 @@ def drive(
         asked = command.target + command.torque
         torque = _limit(motor, command.enabled * asked, speed, voltage)
         return Output(motor.strength * torque, zero, zero, _current(motor, torque, speed, voltage))
+    if kind == "rotor":
+        return Output(command.enabled * command.target, zero, zero, zero)
     error = command.target - (angle + motor.offset)
     if kind == "pd":
         asked = command.kp * error - command.kd * speed + command.torque
@@ -100,6 +105,18 @@ def follow(
     is_instant = motor.lag <= 0
     decay = jnp.exp(-step / jnp.where(is_instant, 1.0, motor.lag))
     return jnp.where(is_instant, asked, asked + (lagged - asked) * decay)
+
+
+def behind_lag(kind: str, motor: Motor, lagged: Float[Array, " nu"]) -> Float[Array, " nu"]:
+    """Return the torque [N m], or a rotor's thrust [N], of what `follow` says.
+
+    Source: K0 + K1 w + K2 w² of the lagged throttle w; Eschmann, Albani, Loianno, "Data-Driven
+    System Identification of Quadrotors Subject to Motor Delays".
+    """
+    if kind != "rotor":
+        return lagged
+    slopes = motor.thrust_linear + motor.thrust_quadratic * lagged
+    return motor.strength * (motor.thrust_constant + slopes * lagged)
 
 
 def slope(kind: str, motor: Motor, command: Command, output: Output) -> Float[Array, " nu"]:

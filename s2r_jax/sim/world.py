@@ -46,7 +46,7 @@ class State(NamedTuple):
     line: Float[Array, "held 3 nu"]
     """Targets, feed-forward torques and enables, newest first."""
     lagged: Float[Array, " nu"]
-    """Torque behind the motor's lag [N m]."""
+    """Torque behind the motor's lag [N m]; of a `rotor` its throttle."""
     torque: Float[Array, " nu"]
     """Torque of the motors in the last physics step [N m]."""
     gap: Float[Array, " nu"]
@@ -193,6 +193,29 @@ class Simulator:
             history=jnp.broadcast_to(truth, (self.ticks, truth.size)), drift=jnp.zeros_like(truth)
         )
 
+    def settle(self, world: World, state: State, command: Command) -> State:
+        """Return the state with the motors' lag where the commands given before would hold it.
+
+        Args:
+            world: Its physics.
+            state: At a control tick; its line says what was asked for.
+            command: The first to come: gains and supply.
+        """
+        table, period = self.robot.motors, self.robot.period
+        if table.kind == "native":
+            return state
+        before = period - self.timestep  # the last physics step before now
+        acting = latency.read(
+            state.line, world.latency.action, jnp.asarray(before), self.timestep, period
+        )
+        command = command._replace(target=acting[0], torque=acting[1], enabled=acting[2])
+        dofs, qposes = np.array(table.dofs, int), np.array(table.qposes, int)
+        angle, speed = state.physics.qpos[qposes], state.physics.qvel[dofs]
+        voltage = jnp.where(jnp.isnan(command.voltage), state.voltage, command.voltage)
+        voltage = voltage.astype(angle.dtype)
+        output = motor.drive(table.kind, world.motor, command, angle, speed, voltage)
+        return state._replace(lagged=output.torque.astype(state.lagged.dtype))
+
     def step(
         self, world: World, state: State, command: Command, key: PRNGKeyArray | None = None
     ) -> State:
@@ -292,7 +315,8 @@ class Simulator:
         voltage = jnp.where(jnp.isnan(command.voltage), loaded, command.voltage).astype(angle.dtype)
         output = motor.drive(table.kind, world.motor, command, angle + state.gap, speed, voltage)
         lagged = motor.follow(world.motor, output.torque, state.lagged, self.timestep)
-        torque = lagged - output.damping * speed
+        driven = motor.behind_lag(table.kind, world.motor, lagged)
+        torque = driven - output.damping * speed
         teeth = motor.mesh(
             world.motor,
             state.gap,
@@ -306,7 +330,7 @@ class Simulator:
             transmitted = teeth.engaged * torque + state.physics.bias[dofs]
             friction = still.at[dofs].add(motor.friction(world.motor, speed, transmitted))
         damping = still.at[dofs].add(teeth.engaged * output.damping + world.motor.viscous)
-        drive = Drive(teeth.engaged * lagged / self._gears, still, friction, damping)
+        drive = Drive(teeth.engaged * driven / self._gears, still, friction, damping)
         physics = self.engine.step(world.engine, state.physics, drive, 1)
         current = jnp.sum(output.current)
         return state._replace(
@@ -322,8 +346,10 @@ class Simulator:
 
     @functools.cached_property
     def _gears(self) -> np.ndarray:
-        """Torque per unit of ctrl of each `<motor>`."""
+        """Torque per unit of ctrl of each `<motor>`; a rotor's gear says where its thrust acts."""
         model = self.robot.model
+        if self.robot.motors.kind == "rotor":
+            return model.actuator_gainprm[:, 0]
         return model.actuator_gear[:, 0] * model.actuator_gainprm[:, 0]
 
 

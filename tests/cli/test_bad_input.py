@@ -135,6 +135,16 @@ def test_identified_file_of_something_else(capsys, tmp_path, log):
     assert "identified.json: the key 'parameters' is required; given: a" in message
 
 
+def test_time_slice_without_rows(capsys, tmp_path, log):
+    path, out = log(), tmp_path / "run"
+    for command in ("identify", "replay"):
+        message = fails(capsys, command, SERVO, path, "--start", 5, "--stop", 6, "--out", out)
+        assert "log.csv: 0 rows from 5 s to 6 s, expected at least 2" in message
+        message = fails(capsys, command, SERVO, path, "--start", 1, "--stop", 1, "--out", out)
+        assert "expected a time before stop (1 s)" in message
+        assert not out.exists()
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["identify", "--help"], ["train", "--hlep"]])
 def test_help_and_argument_errors_import_no_jax(arguments):
     code = (

@@ -131,3 +131,22 @@ def test_slope_of_a_pd_law_is_its_speed_gain():
     assert float(slope[0]) == pytest.approx(float(before[0] - after[0]) + 0.1)
     off = c._replace(enabled=jnp.zeros(1))
     assert float(motor.slope("pd", m, off, drive("pd", m, off))[0]) == pytest.approx(0.1)
+
+
+def test_thrust_of_a_rotor_is_a_polynomial_of_its_lagged_throttle():
+    m = table(strength=0.5, lag=0.07, thrust_constant=0.02, thrust_linear=-0.1,
+              thrust_quadratic=0.4)  # fmt: skip
+    throttle = jnp.array([0.2])
+    for _ in range(70):
+        asked = drive("rotor", m, command(target=0.8)).torque
+        throttle = motor.follow(m, asked, throttle, 0.001)
+    w = 0.8 + (0.2 - 0.8) * np.exp(-1)  # after one time constant
+    thrust = motor.behind_lag("rotor", m, throttle)
+    assert float(thrust[0]) == pytest.approx(0.5 * (0.02 - 0.1 * w + 0.4 * w**2), rel=1e-5)
+    stopped = drive("rotor", m, command(target=0.8, enabled=0.0))
+    assert float(stopped.torque[0]) == 0.0
+
+
+def test_torque_behind_the_lag_is_a_torque_already():
+    m = table(strength=0.5, thrust_quadratic=9.0)
+    assert float(motor.behind_lag("pd", m, jnp.array([2.0]))[0]) == 2.0

@@ -255,6 +255,32 @@ def test_backlash_leaves_the_joint_free_within_the_gap(tmp_path):
     )  # half the gap, within the sag's change
 
 
+def test_lag_settles_where_the_commands_before_would_hold_it(tmp_path):
+    xml = """<mujoco><option timestep="0.001" gravity="0 0 0"/><worldbody><body>
+        <joint name="z" type="slide" axis="0 0 1"/><geom size=".1" mass="1"/><site name="hub"/>
+        </body></worldbody>
+      <actuator><motor name="a" site="hub" gear="0 0 1 0 0 0.1"/>
+        <motor name="b" site="hub" gear="0 0 1 0 0 -0.1"/></actuator>
+      <sensor><jointactuatorfrc name="thrust" joint="z"/></sensor></mujoco>"""
+    yaml = """motors: {kind: rotor, lag: 0.05, thrust_constant: 0.1, thrust_quadratic: 2.0}
+latency: {action: 0.005, max: 0.02}
+signals: {sensor/thrust: {}}"""
+    simulator = simulator_of(tmp_path, xml, yaml)
+    w, state = at_rest(simulator)
+    before, after = jnp.array([0.3, 0.5]), jnp.array([0.9, 0.9])
+    line = jnp.stack([before, jnp.zeros(2), jnp.ones(2)])
+    state = state._replace(line=jnp.broadcast_to(line, state.line.shape))
+    command = simulator.nominal_command(after)
+    state = simulator.settle(w, state, command)
+    assert_allclose(state.lagged, before)
+    # One period of 10 ms, of which the new command acts for the last 5 ms; the sensor shows the
+    # force of the last physics step.
+    state = jax.jit(simulator.step)(w, state, command)
+    throttle = after + (before - after) * np.exp(-0.005 / 0.05)
+    thrust = float(jnp.sum(0.1 + 2.0 * throttle**2))
+    assert float(simulator.read(w, state)[0]) == pytest.approx(thrust, rel=1e-5)
+
+
 def test_state_keeps_its_shape_and_dtype_with_a_key():
     simulator = world.make(robot.load(SERVO), "mujoco")
     w, state = at_rest(simulator)
