@@ -190,10 +190,12 @@ class Problem:
                 callback(step, info)
 
         if self.config.method == "adam":
-            slope = objective.compile_slope(world.make(self.robot, "mjx"), *given)
+            slope = objective.compile_slope(
+                objective.objective(world.make(self.robot, "mjx"), *given)
+            )
             z = searches.adam(slope, z, bounds, steps, report)
         else:
-            costs = objective.compile_costs(self.simulator, *given)
+            costs = objective.compile_costs(objective.objective(self.simulator, *given))
             search = getattr(searches, self.config.method)
             z = search(costs, z, bounds, steps, report, self.config.seed)
         return levenberg.init(z, self.settle(z)), reached[0], reached[0] < steps

@@ -46,33 +46,26 @@ Costs = Callable[[Float[Array, "population param"]], Float[Array, " population"]
 Slope = Callable[[Float[Array, " param"]], tuple[Float[Array, ""], Float[Array, " param"]]]
 
 
-def compile_costs(
+Objective = Callable[[Float[Array, " param"]], Float[Array, ""]]
+
+
+def objective(
     simulator: Simulator,
     segments: Segments,
     precision: Float[Array, " sensor"],
     robust: float,
     start: Float[Array, " param"],
     prior: Float[Array, " param"],
-) -> Costs:
+) -> Objective:
+    """Return the cost with priors as a function of z alone."""
+    return lambda z: cost(simulator, z, segments, precision, robust) + prior_cost(z, start, prior)
+
+
+def compile_costs(function: Objective) -> Costs:
     """Return the jitted cost of a population: all members and windows in one wide batch."""
-
-    def one(z: Array) -> Array:
-        return cost(simulator, z, segments, precision, robust) + prior_cost(z, start, prior)
-
-    return jax.jit(jax.vmap(one))
+    return jax.jit(jax.vmap(function))
 
 
-def compile_slope(
-    simulator: Simulator,
-    segments: Segments,
-    precision: Float[Array, " sensor"],
-    robust: float,
-    start: Float[Array, " param"],
-    prior: Float[Array, " param"],
-) -> Slope:
+def compile_slope(function: Objective) -> Slope:
     """Return the jitted cost and its slope, by reverse mode through the physics."""
-
-    def one(z: Array) -> Array:
-        return cost(simulator, z, segments, precision, robust) + prior_cost(z, start, prior)
-
-    return jax.jit(jax.value_and_grad(one))
+    return jax.jit(jax.value_and_grad(function))
