@@ -43,5 +43,7 @@ class IdentifyConfig:
     seed: int = 0
     """Of the random starts and of the derivative check."""
     holdout: float = 0.2
-    """Share held out to count errors, then fitted too: whole logs, or the end of each when there
-    are fewer than five. 0: none."""
+    """Share held out to count errors: whole logs, or the end of each when there are fewer than
+    five. 0: none."""
+    refit: bool = True
+    """Fit the share that was held out too, once its errors are counted."""

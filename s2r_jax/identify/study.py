@@ -68,8 +68,7 @@ def study(
         trajectories: Logs on the control grid.
         config: Method, window, hold-out share.
         held_out: Logs to score only, never fitted; without any, a share of the logs is held out for
-            scoring, and fitted
-            afterwards.
+            scoring, and fitted afterwards unless `config.refit` says no.
         callback: See `fit`.
 
     Raises:
@@ -79,9 +78,10 @@ def study(
         raise BadValue("logs", "number", 0, "at least one log to fit")
     _check(config)
     kept, out = list(trajectories), list(held_out)
-    refit = not out and config.holdout > 0
-    if refit:
+    is_split = not out and config.holdout > 0
+    if is_split:
         kept, out = split(trajectories, config.holdout)
+    refit = is_split and config.refit
     window = robot.window if config.window is None else config.window
     simulator = world.make(
         robot, "mujoco"
