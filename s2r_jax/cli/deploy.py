@@ -58,7 +58,8 @@ class Command:
 def parse_address(address: str) -> tuple[str, int]:
     """Return host and port of `HOST:PORT`."""
     host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+    is_number = port.isascii() and port.isdigit()  # "²" is a digit too
+    if not host or not is_number or not 0 < int(port) < 65536:
         raise BadValue("--address", "address", address, "HOST:PORT")
     return host, int(port)
 

@@ -50,6 +50,8 @@ class Server:
         """
         if not is_loopback(host):
             raise BadValue("emulator", "host", host, "a loopback address such as 127.0.0.1")
+        if not 0 <= port < 65536:
+            raise BadValue("emulator", "port", port, "a port in [0, 65535]; 0 takes any free one")
         robot = emulator.robot
         self.emulator = emulator
         self.rejected: collections.Counter[str] = collections.Counter()

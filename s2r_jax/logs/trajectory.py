@@ -8,10 +8,13 @@ import numpy as np
 
 from s2r_jax.errors import BadLog
 from s2r_jax.logs.config import LogsConfig
-from s2r_jax.logs.resample import longest_gap, resample
+from s2r_jax.logs.resample import ON_GRID, longest_gap, resample
 from s2r_jax.logs.state import StateEstimate, estimate
 from s2r_jax.robot import Robot
 from s2r_jax.types import Command, Log, Trajectory
+
+#: Rows this many control periods apart say nothing of the motion: the time has another unit.
+SPARSEST = 100
 
 
 def trajectory(log: Log, robot: Robot, config: LogsConfig | None = None) -> Trajectory:
@@ -26,7 +29,8 @@ def trajectory(log: Log, robot: Robot, config: LogsConfig | None = None) -> Traj
         config: Gaps and smoothing; the defaults where None.
 
     Raises:
-        BadLog: A motor without target, or a log of which no signal of the robot was measured.
+        BadLog: A motor without target, a log of which no signal of the robot was measured, or a
+            clock that cannot be in seconds: too short or too sparse for the control period.
     """
     config = LogsConfig() if config is None else config
     _check(log, robot)
@@ -51,6 +55,12 @@ def _even(log: Log, robot: Robot, config: LogsConfig) -> Log:
 
 
 def _check(log: Log, robot: Robot) -> None:
+    step, length = float(np.median(np.diff(log.time))), float(log.time[-1] - log.time[0])
+    hint = f"with a control period of {robot.period:g} s: is the unit of its time right?"
+    if step > SPARSEST * robot.period:
+        raise BadLog(log.name, "", f"has a row every {step:.3g} s, {hint}")
+    if length < robot.period * (1 - ON_GRID):
+        raise BadLog(log.name, "", f"lasts {length:.3g} s, {hint}")
     for actuator in robot.actuators:
         channel = f"command/{actuator}/target"
         if channel not in log.channels:

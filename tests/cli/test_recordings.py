@@ -9,6 +9,7 @@ import pytest
 
 from s2r_jax import cli, robot
 from s2r_jax.cli import recordings
+from s2r_jax.cli.deploy import parse_address
 from s2r_jax.errors import BadValue
 
 SERVO = Path(__file__).parents[2] / "examples" / "servo_pendulum"
@@ -114,3 +115,24 @@ def test_a_file_that_cannot_be_read_is_named(capsys, tmp_path, log, monkeypatch)
     monkeypatch.setattr(Path, "open", refuse)
     message = fails(capsys, "replay", SERVO, log("a.csv"), "--out", tmp_path / "r")
     assert message.endswith("s2r replay: secret.csv: Permission denied")
+
+
+@pytest.mark.parametrize(
+    ("step", "what"), [(20.0, "has a row every 20 s"), (2e-5, "lasts 0.00598")]
+)
+def test_time_in_another_unit(capsys, tmp_path, log, step, what):
+    message = fails(capsys, "replay", SERVO, log("a.csv", step=step), "--out", tmp_path / "r")
+    assert what in message
+    assert "with a control period of 0.02 s: is the unit of its time right?" in message
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:0", "127.0.0.1:99999", "127.0.0.1:²", ":9870", "x"])
+def test_an_address_that_is_none(address):
+    with pytest.raises(BadValue, match="expected HOST:PORT"):
+        parse_address(address)
+
+
+@pytest.mark.parametrize("port", [-1, 99999])
+def test_a_port_that_is_none(capsys, port):
+    message = fails(capsys, "emulate", SERVO, f"--port={port}")
+    assert f"port is {port}, expected a port in [0, 65535]" in message
