@@ -311,7 +311,8 @@ def test_nearly_singular_systems_are_solved_or_damped_but_never_nan(dtype):
         y = solution._solve_definite(H, b)
         assert jnp.isfinite(y).all()
         left = np.asarray(H, np.float64) @ np.asarray(y, np.float64) - np.asarray(b, np.float64)
-        assert np.abs(left / scales).max() < 1e4 * eps  # of b's scaled entries, about 1
+        # of b's scaled entries, about 1; the refinements bring it from about 40 eps to 3
+        assert np.abs(left / scales).max() < 20 * eps
         if smallest == 1e-2:
             assert_allclose(np.asarray(y) * scales, truth * scales, atol=1e4 * eps)
 
