@@ -4,6 +4,7 @@ Made beside its final place and renamed at the end, so it is whole or not there.
 """
 
 import dataclasses
+import fcntl
 import importlib.metadata
 import json
 import os
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from s2r_jax.errors import BadValue, RunExists
+from s2r_jax.errors import BadValue, RunExists, S2RError
 
 PACKAGES = ("s2r_jax", "jax", "jaxlib", "flax", "optax", "mujoco", "mujoco-mjx", "numpy", "scipy")
 
@@ -24,7 +25,9 @@ PACKAGES = ("s2r_jax", "jax", "jaxlib", "flax", "optax", "mujoco", "mujoco-mjx",
 class RunFolder:
     """`with RunFolder(out, command) as run:` gives a `run.path` that becomes `out` at the end.
 
-    On an error nothing stays. On Ctrl-C the partial folder stays if the command can resume it.
+    On an error nothing stays. If the command can resume, the partial folder stays after anything
+    but bad input, and after bad input too where it was there before. While a command writes it,
+    another with the same `out` is refused; a lock ends with its process, however that ends.
     """
 
     def __init__(self, out: str | Path, command: Any, keeps_partial: bool = False):
@@ -32,6 +35,8 @@ class RunFolder:
         self.command = command
         self.keeps_partial = keeps_partial
         self.path = self.final.with_name(self.final.name + ".partial")
+        self._is_resumed = False
+        self._lock: int | None = None
 
     def __enter__(self) -> "RunFolder":
         if self.final.exists() and (not self.final.is_dir() or any(self.final.iterdir())):
@@ -46,9 +51,12 @@ class RunFolder:
                         f"a place that can be written ({parent} cannot)",
                     )
                 break
-        if self.path.exists() and not self.keeps_partial:
-            shutil.rmtree(self.path)  # left by a killed run that nothing can resume
+        self._is_resumed = self.keeps_partial and self.path.exists()
         self.path.mkdir(parents=True, exist_ok=True)
+        self._take_lock()
+        if not self._is_resumed:
+            for entry in self.path.iterdir():  # left by a killed run that nothing can resume
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
         self.write_json("config.json", plain(self.command))
         self.write_json("versions.json", versions())
         return self
@@ -63,8 +71,20 @@ class RunFolder:
             if self.final.exists():
                 self.final.rmdir()  # empty, or __enter__ would have refused
             os.replace(self.path, self.final)
-        elif not (self.keeps_partial and issubclass(kind, KeyboardInterrupt)):
+        elif not (self._is_resumed or (self.keeps_partial and not issubclass(kind, S2RError))):
             shutil.rmtree(self.path, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+
+    def _take_lock(self) -> None:
+        """Lock the partial folder itself, so that no file of it is left behind."""
+        self._lock = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            expected = "a folder that no other running command writes"
+            raise BadValue("--out", "folder", str(self.final), expected) from None
 
     def write_json(self, name: str, content: Any) -> None:
         """Write one JSON file; non-finite numbers become null, as JSON has none."""

@@ -1,5 +1,6 @@
 """`s2r train ROBOT --task T`: a policy from randomised worlds."""
 
+import json as json_format
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -8,7 +9,7 @@ import tyro
 
 from s2r_jax.cli import screen
 from s2r_jax.cli.report import Report
-from s2r_jax.cli.run_folder import RunFolder
+from s2r_jax.cli.run_folder import RunFolder, plain
 from s2r_jax.errors import BadValue
 from s2r_jax.train.config import PPOConfig
 
@@ -44,6 +45,8 @@ class Command:
             given = "an interrupted run" if folder.path.exists() else "no interrupted run"
             expected = "a run to go on with" if self.resume else "none; add --resume or remove it"
             raise BadValue("train", str(folder.path), given, expected)
+        if self.resume:
+            check_same(folder.path / "config.json", self)
         with folder as run:
             result = train(run, self.robot, self.task, self.randomization, self.engine, self.config)
         rows = [[key, value] for key, value in result.items() if not isinstance(value, dict)]
@@ -51,6 +54,30 @@ class Command:
         screen.say(f"written to {self.out}")
         if self.json:
             screen.emit(result)
+
+
+def check_same(path: Path, command: Command) -> None:
+    """Refuse to go on with a run of another robot, task or setting; more updates are fine.
+
+    Raises:
+        BadValue: An option that differs from the run's, or a damaged file.
+    """
+    try:
+        begun = json_format.loads(path.read_text(encoding="utf-8"))
+        old, new = _options(begun), _options(plain(command))
+    except (OSError, ValueError, AttributeError):
+        raise BadValue(str(path), "file", "damaged", "what `s2r train` writes") from None
+    for key in new:
+        if old.get(key) != new[key]:
+            expected = f"{old.get(key)!r}, as in the run to go on with ({path})"
+            raise BadValue("train --resume", key, new[key], expected)
+
+
+def _options(command: dict[str, Any]) -> dict[str, Any]:
+    """Return what a run may not change on its way."""
+    free = ("out", "resume", "json", "updates")
+    options = command | command["config"]
+    return {key: value for key, value in options.items() if key not in (*free, "config")}
 
 
 def train(

@@ -7,7 +7,7 @@ import pytest
 
 from s2r_jax.cli.report import Report
 from s2r_jax.cli.run_folder import RunFolder, plain
-from s2r_jax.errors import RunExists
+from s2r_jax.errors import BadValue, RunExists
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,43 @@ def test_interrupted_run_stays_only_where_it_can_be_resumed(tmp_path, keeps):
         raise KeyboardInterrupt
     assert (tmp_path / "run.partial").exists() is keeps
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("error", [RuntimeError, BadValue])
+def test_a_run_to_go_on_with_outlives_every_error(tmp_path, error):
+    arguments = ("a", "b", "c", "d") if error is BadValue else ()
+    partial = tmp_path / "run.partial"
+    partial.mkdir()
+    (partial / "state").write_text("hours")
+    with pytest.raises(error), RunFolder(tmp_path / "run", Settings(), True):
+        raise error(*arguments)
+    assert (partial / "state").read_text() == "hours"
+
+
+def test_bad_input_leaves_nothing_to_go_on_with(tmp_path):
+    with pytest.raises(BadValue), RunFolder(tmp_path / "run", Settings(), True):
+        raise BadValue("a", "b", "c", "d")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_two_commands_do_not_write_one_folder(tmp_path, keeps):
+    with RunFolder(tmp_path / "run", Settings(), keeps) as run:
+        (run.path / "state").write_text("hours")
+        with (
+            pytest.raises(BadValue, match="a folder that no other running command writes"),
+            RunFolder(tmp_path / "run", Settings(), keeps),
+        ):
+            pass
+    assert (tmp_path / "run" / "state").read_text() == "hours"
+
+
+def test_what_a_killed_run_left_is_cleared(tmp_path):
+    (tmp_path / "run.partial" / "deep").mkdir(parents=True)
+    (tmp_path / "run.partial" / "old").write_text("old")
+    with RunFolder(tmp_path / "run", Settings()):
+        pass
+    assert sorted(p.name for p in (tmp_path / "run").iterdir()) == ["config.json", "versions.json"]
 
 
 def test_existing_run_is_refused_and_an_empty_folder_is_taken(tmp_path):

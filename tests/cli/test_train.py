@@ -1,5 +1,6 @@
 """An interrupted training goes on where it stopped."""
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from s2r_jax import cli
+from s2r_jax.cli.run_folder import RunFolder
+from s2r_jax.cli.train import Command
 
 SERVO = Path(__file__).parents[2] / "examples" / "servo_pendulum"
 SMALL = ["--worlds", "8", "--unroll", "20", "--minibatches", "2", "--episodes", "4"]
@@ -43,3 +46,25 @@ def test_interrupted_training_is_resumed(tmp_path, capsys):
     assert updates[-1] == done + 5
     # What was done after the last checkpoint is done again; nothing is left out.
     assert set(updates) == set(range(1, done + 6))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (["--task", "hang"], "task is 'hang', expected 'swing_up', as in the run to go on with"),
+        (["--seed", "3"], "seed is 3, expected 0, as in"),
+        (["--randomization", "r.yaml"], "randomization is 'r.yaml', expected None, as in"),
+    ],
+)
+def test_resuming_another_run_is_refused_and_loses_nothing(tmp_path, capsys, change, message):
+    out = tmp_path / "run"
+    begun = RunFolder(out, Command(SERVO, "swing_up", out=out), keeps_partial=True)
+    with contextlib.suppress(KeyboardInterrupt), begun as run:
+        (run.path / "state.safetensors").write_text("hours")
+        raise KeyboardInterrupt
+    arguments = ["train", str(SERVO), "--task", "swing_up", "--out", str(out), "--resume", *change]
+    with pytest.raises(SystemExit) as stop:
+        cli.main(arguments)
+    assert stop.value.code == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert (tmp_path / "run.partial" / "state.safetensors").read_text() == "hours"
