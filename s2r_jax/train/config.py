@@ -13,9 +13,9 @@ class PPOConfig:
     """Worlds simulated at once, each with its own θ."""
     unroll: int = 50
     """Control periods of every world in an update."""
-    epochs: int = 4
+    epochs: int = 8
     """Passes over the data of an update."""
-    minibatches: int = 8
+    minibatches: int = 4
     """Parts that one pass is split into; divides worlds * unroll."""
     discount: float = 0.99
     """Of the reward, per control period."""
@@ -27,8 +27,8 @@ class PPOConfig:
     """Of Adam at the start."""
     kl_target: float = 0.03
     """KL divergence of a minibatch step that the learning rate is steered to; 0 keeps the rate."""
-    entropy_weight: float = 0.002
-    """Of the entropy bonus."""
+    entropy_weight: float = 0.01
+    """Of the entropy bonus; a fifth of it let exploration die before the swing was found."""
     value_weight: float = 0.5
     """Of the critic's squared error, whose scale the reward decides."""
     max_gradient: float = 1.0

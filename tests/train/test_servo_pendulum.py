@@ -61,7 +61,7 @@ def test_engines_play_the_same_episode():
 @pytest.mark.timeout(300)
 def test_randomised_policy_beats_nominal_one_on_a_worse_machine():
     r = robot.load(FOLDER)
-    env = environment.make(world.make(r, "mjx"), "swing_up")
+    env = environment.make(world.make(r, "mujoco"), "swing_up")
     machine = distribution.nominal(r.parameters, r.parameters.vector(WORSE))
     rates = {}
     for name, drawn in (
