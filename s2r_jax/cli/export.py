@@ -48,7 +48,7 @@ def export(
     if out.exists():
         raise RunExists(out)
     robot = robots.load(folder)
-    training = trained(train_folder)
+    training = trained(train_folder, robot)
     policy, terms = policies.load(train_folder / "policy")
     judged = None
     if validation is not None:

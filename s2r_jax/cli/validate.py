@@ -3,7 +3,7 @@
 import json as json_format
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -12,6 +12,9 @@ from s2r_jax.cli.report import Report
 from s2r_jax.cli.run_folder import RunFolder
 from s2r_jax.errors import BadValue, MissingFile
 from s2r_jax.validate.config import ValidateConfig
+
+if TYPE_CHECKING:
+    from s2r_jax.robot import Robot
 
 
 @dataclass(frozen=True)
@@ -44,20 +47,26 @@ class Command:
             screen.emit(result)
 
 
-def trained(folder: Path) -> dict[str, Any]:
-    """Return the train.json of a run.
+def trained(folder: Path, robot: "Robot") -> dict[str, Any]:
+    """Return the train.json of a run on this robot.
 
     Raises:
         MissingFile: Not the folder of a finished training.
-        BadValue: A damaged file.
+        BadValue: A damaged file, or the run of another robot.
     """
     path = folder / "train.json"
     if not path.is_file():
         raise MissingFile(path, "file", "name the run folder of a finished `s2r train`")
     try:
-        return json_format.loads(path.read_text(encoding="utf-8"))
+        content = json_format.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise BadValue(str(path), "content", str(error), "what `s2r train` writes") from None
+    if not isinstance(content, dict):
+        raise BadValue(str(path), "content", content, "what `s2r train` writes")
+    if content.get("robot") != robot.name:
+        expected = f"'{robot.name}', the robot of {robot.file}"
+        raise BadValue(str(path), "robot", content.get("robot"), expected)
+    return content
 
 
 def validate(
@@ -77,7 +86,7 @@ def validate(
     from s2r_jax.validate.sweep import Sweep, sweep
 
     robot = robots.load(folder)
-    training = trained(train_folder)
+    training = trained(train_folder, robot)
     policy, terms = policies.load(train_folder / "policy")
     environment = environments.make(world.make(robot, training["engine"]), training["task"])
     if tuple(terms) != tuple(environment.task.observation):

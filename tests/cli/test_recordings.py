@@ -136,3 +136,19 @@ def test_an_address_that_is_none(address):
 def test_a_port_that_is_none(capsys, port):
     message = fails(capsys, "emulate", SERVO, f"--port={port}")
     assert f"port is {port}, expected a port in [0, 65535]" in message
+
+
+@pytest.mark.parametrize("command", ["validate", "export"])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"robot": "xl330", "task": "swing_up"}', "robot is 'xl330', expected 'servo_pendulum'"),
+        ("[1]", r"content is [1], expected what `s2r train` writes"),
+    ],
+)
+def test_a_policy_of_another_robot(capsys, tmp_path, command, content, message):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "train.json").write_text(content)
+    found = fails(capsys, command, SERVO, tmp_path / "run", "--out", tmp_path / "o")
+    assert f"train.json: {message}" in found
+    assert not (tmp_path / "o").exists()
