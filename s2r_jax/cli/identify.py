@@ -73,7 +73,7 @@ def identify(
         times: Start and stop of what is used of each recording, after its first row [s].
     """
     from s2r_jax import robot as robots
-    from s2r_jax.identify import model
+    from s2r_jax.identify import errors, model
     from s2r_jax.identify import study as studies
     from s2r_jax.logs import trajectory
 
@@ -99,7 +99,10 @@ def identify(
             [trajectory.trajectory(log, robot) for log in out_logs],
             callback,
         )
-    result = summary(robot, study, config) | {"warnings": [*words, *more]}
+    worse = errors.unexplained(robot.signals, study.fitted.scores, study.fitted.segments)
+    for word in worse:
+        screen.say(f"warning: {word}")
+    result = summary(robot, study, config) | {"warnings": [*words, *more, *worse]}
     run.write_json("identified.json", result)
     posterior = study.fit.posterior
     arrays = {key: value for key, value in posterior._asdict().items() if key != "names"}

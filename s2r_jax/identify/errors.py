@@ -88,6 +88,24 @@ def score(
     return Scores(by_signal, kinds)
 
 
+def unexplained(signals: tuple[Signal, ...], scores: Scores, segments: Segments) -> list[str]:
+    """Return a sentence on each scalar signal that its own mean would predict better."""
+    found, start = [], 0
+    for signal in signals:
+        at = slice(start, start + signal.size)
+        start += signal.size
+        values = np.asarray(segments.measured)[..., at][np.asarray(segments.weight)[..., at] > 0]
+        if signal.kind == "body" or signal.size > 1 or not values.size:
+            continue
+        error, spread = scores.signals[signal.name].rmse, float(np.std(values))
+        if not error <= max(spread, signal.noise, signal.quantum):
+            found.append(
+                f"{signal.name} is simulated with an error of {error:.3g}, but varies by "
+                f"{spread:.3g} only: the model explains nothing of it"
+            )
+    return found
+
+
 def _over_samples(values: np.ndarray) -> Score:
     return Score(float(np.sqrt(np.mean(values**2))), float(np.mean(np.abs(values))), values.size)
 
