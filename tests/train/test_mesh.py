@@ -32,6 +32,7 @@ print(json.dumps({
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_two_devices_learn_what_one_learns(tmp_path):
     found = []
     for count in (1, 2):
