@@ -61,8 +61,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="where to write the rows as JSON")
     parser.add_argument("--repeat", type=int, default=15, help="runs of each way (naive: 1)")
     options = parser.parse_args()
-    rows = jacobians(options.repeat)
-    rows.append(apart(long_reverse_memory))
+    # First, while this process is small: a child's peak memory starts at its parent's.
+    memory = apart(long_reverse_memory)
+    rows = [*jacobians(options.repeat), memory]
     if backend.FUSION_FLAG in FLAGS:
         default = FLAGS.replace(backend.FUSION_FLAG, backend.FUSION_FLAG.replace("false", "true"))
         rows.insert(0, apart(naive_jacobian, default))
