@@ -43,8 +43,11 @@ def test_errors_of_known_parameters_are_those_of_the_data(tosses):
     pyramids = dataclasses.replace(r, model=model)
     guess = {"geom/cube/friction": 0.3, "geom/cube/solref:0": -2000, "geom/cube/solref:1": -36}
     position, rotation = errors(pyramids, logs, **guess)
-    assert position == pytest.approx(0.0367, abs=2e-4)
-    assert rotation == pytest.approx(25.6, abs=0.5)
+    # The data's figures count the first frame too, where the error is zero.
+    share = np.mean([1 - 1 / len(log.measured) for log in logs])
+    position, rotation = share * position, share * rotation
+    assert position == pytest.approx(0.0367, abs=1e-4)
+    assert rotation == pytest.approx(25.6, abs=0.2)
 
 
 @pytest.mark.slow
