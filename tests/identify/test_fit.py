@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation
 
 from s2r_jax import robot
@@ -14,6 +15,7 @@ from s2r_jax.errors import BadValue
 from s2r_jax.identify import study
 from s2r_jax.identify.config import IdentifyConfig
 from s2r_jax.identify.fit import fit
+from s2r_jax.identify.jacobian import compile_linearization
 from s2r_jax.identify.residual import rotation_between, simulate_all
 from s2r_jax.identify.segments import cut
 from s2r_jax.sim import world
@@ -141,6 +143,31 @@ def test_holdout_is_scored_against_the_nominal_model(spring):
     assert found.holdout is not None
     assert found.holdout.scores.signals["joint/x/position"].samples == 60  # a fifth of 300
     assert found.names_holdout == ("swing (end)",)
+
+
+def test_without_refit_the_held_out_logs_stay_unseen(spring):
+    logs = [swing()] * 4 + [swing(stiffness=30)]
+    settings = {"method": "fd", "window": 0.0, "first_window": 0.0}
+    # Five logs, of which the third is held out, or fitted afterwards.
+    logs[2], logs[4] = logs[4], logs[2]
+    r = spring(STIFFNESS)
+    alone = study.study(r, logs, IdentifyConfig(**settings, refit=False))
+    again = study.study(r, logs, IdentifyConfig(**settings))
+    assert alone.fit.posterior.value[0] == pytest.approx(20, rel=1e-3)
+    assert again.fit.posterior.value[0] > 21
+    assert (alone.refitted, again.refitted) == (False, True)
+    assert (len(alone.names), len(again.names)) == (4, 5)
+
+
+def test_wide_differences_are_slopes_over_their_width(spring):
+    segments = cut([swing()], 0, held=1)
+    simulator = world.make(spring(STIFFNESS), "mujoco")
+    z, width = np.log(20.0), 0.05 * np.log(20.0)
+    with jax.enable_x64(True):
+        given = (jnp.array([z]), jnp.zeros((1, 0)), segments, jnp.ones(1))
+        slope = compile_linearization(simulator, "fd", step=0.05)(*given).jacobian[0, :, 0, 0]
+    up, down = (swing(stiffness=np.exp(z + h)).measured[1:, 0] for h in (width, -width))
+    assert_allclose(slope, (up - down) / (2 * width), atol=1e-6)
 
 
 def test_fit_without_parameters_is_refused(spring):
