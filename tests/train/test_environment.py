@@ -88,6 +88,15 @@ def test_leaving_the_limits_ends_the_episode_without_success(tmp_path):
     assert (bool(state.done), bool(state.truncated), bool(state.success)) == (True, False, False)
 
 
+def test_failure_in_the_last_control_period_is_no_truncation(tmp_path):
+    env = slider.make(tmp_path, seconds=0.06, termination=[{"signal": VELOCITY, "high": 0.15}])
+    state = env.reset(key(), world(env))
+    for _ in range(3):
+        assert not state.done
+        state = env.step(state, jnp.ones(1))  # 0.06, 0.12, 0.18 m/s
+    assert (bool(state.done), bool(state.truncated), bool(state.success)) == (True, False, False)
+
+
 def test_failure_at_the_end_of_the_hold_is_no_success(tmp_path):
     goal = {"signal": VELOCITY, "target": 0.0, "tolerance": 0.01, "last": 0.06}
     env = slider.make(tmp_path, success=goal)
@@ -196,7 +205,10 @@ def test_chance_of_the_command_path_acts(tmp_path):
     env = slider.make(tmp_path, latency={"drop": 0.5}, reset={})
     step = jax.jit(jax.vmap(env.step))
     states = jax.vmap(env.reset, (0, None))(jax.random.split(key(), 400), world(env))
-    moved = step(states, jnp.ones((400, 1))).simulation.physics.qvel[:, 0] > 0
-    assert float(moved.mean()) == pytest.approx(
-        0.5, abs=5 * 0.5 / 400**0.5
-    )  # 5 sigma of a binomial
+    first = step(states, jnp.ones((400, 1)))
+    second = step(first, jnp.ones((400, 1)))
+    pushes = np.rint(second.simulation.physics.qvel[:, 0] / 0.06)  # each gives 0.06 m/s
+    # Lost twice, lost once at first, never lost at first: 5 sigma of a binomial
+    for count, share in ((0, 0.25), (1, 0.25), (2, 0.5)):
+        sigma = (share * (1 - share) / 400) ** 0.5
+        assert np.mean(pushes == count) == pytest.approx(share, abs=5 * sigma)
