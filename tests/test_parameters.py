@@ -83,7 +83,7 @@ def test_nominal_theta_changes_nothing():
         Parameter("geom/floor/friction", 0.3, 1.2),
         Parameter("option/gravity:2", -12, -8),
         Parameter("motor/*/strength", 0.5, 1.5, operation="scale"),
-        Parameter("body/*/mass", -1, 1, operation="add"),
+        Parameter("body/*/mass", -0.5, 1, operation="add"),
     )
     base = nominal(p)
     for name, value in P.apply(p, np.array(p.nominal), base, xp=np).items():

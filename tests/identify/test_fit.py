@@ -222,7 +222,7 @@ def test_gap_at_the_start_of_a_window_is_stepped_over():
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("method", "steps", "tolerance"),
-    [("adam", 100, 0.05), ("cmaes", 40, 0.01), ("bayes", 8, 0.1), ("surrogate", 12, 0.1)],
+    [("adam", 100, 0.05), ("cmaes", 40, 0.01), ("bayes", 10, 0.25), ("surrogate", 12, 0.1)],
 )
 def test_other_searches_find_the_same_minimum(spring, method, steps, tolerance):
     r = spring(STIFFNESS, DAMPING)
