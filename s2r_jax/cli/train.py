@@ -153,9 +153,10 @@ def _learning_curve(history: list[Any]) -> Any:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(1, 2, figsize=(10, 3))
-    for axis, name in zip(axes, ("reward", "success_rate"), strict=True):
+    curves = {"reward": "reward per control period", "success_rate": "success rate"}
+    for axis, (name, label) in zip(axes, curves.items(), strict=True):
         values = [float(getattr(info, name)) for info in history]
         axis.plot(range(1, len(values) + 1), values, color="#0065bd")
-        axis.set(xlabel="update", ylabel=name)
+        axis.set(xlabel="update", ylabel=label)
     figure.tight_layout()
     return figure

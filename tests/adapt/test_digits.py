@@ -1,26 +1,19 @@
 """The two digit domains share no digit, so no target label can leak through the source."""
 
-import os
-
 import numpy as np
 import pytest
 
-from s2r_jax.adapt.digits import data_folder, read_digits
+from s2r_jax.adapt.digits import read_digits
 from s2r_jax.errors import MissingFile
 
 
 @pytest.fixture(scope="module")
-def digits():
-    try:
-        return read_digits(data_folder())
-    except MissingFile as error:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(str(error))
+def digits(data_folder):
+    return read_digits(data_folder)
 
 
-def test_source_target_and_locked_digits_are_disjoint(digits):
-    with np.load(data_folder() / "mnist" / "mnist10k.npz") as file:
+def test_source_target_and_locked_digits_are_disjoint(digits, data_folder):
+    with np.load(data_folder / "mnist" / "mnist10k.npz") as file:
         drawn, label = file["image"], file["label"]
     np.testing.assert_array_equal(digits.source[..., 1], drawn[5000:])
     np.testing.assert_array_equal(digits.target_label, label[:2500])
@@ -29,10 +22,10 @@ def test_source_target_and_locked_digits_are_disjoint(digits):
     assert not unique & {image.tobytes() for image in digits.source[..., 0]}
 
 
-def test_target_images_are_photographs_minus_the_digits_of_their_row(digits):
+def test_target_images_are_photographs_minus_the_digits_of_their_row(digits, data_folder):
     # |photograph - digit|: the photograph's brightness shows on the ground, its negative on the
     # strokes; both agree when image and digit belong together.
-    with np.load(data_folder() / "mnist" / "mnist10k.npz") as file:
+    with np.load(data_folder / "mnist" / "mnist10k.npz") as file:
         drawn = file["image"][:2500]
     shown = digits.target.mean(axis=-1) / 255
 
