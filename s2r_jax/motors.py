@@ -31,6 +31,7 @@ MOTOR_FIELDS: dict[str, float] = {
     "torque_limit": np.inf,  # N m, before friction
     "torque_constant": 0.0,  # N m/A at the joint
     "resistance": 1.0,  # Ω
+    "saturation": 0.0,  # 1/(N m), fall of the torque constant with the torque: the iron saturates
     "duty_gain": 0.0,  # dc_servo: duty cycle per unit of kp and rad
     "lag": 0.0,  # s, first order, of the torque; rotor: of the throttle
     "thrust_constant": 0.0,  # rotor: N
@@ -41,6 +42,7 @@ MOTOR_FIELDS: dict[str, float] = {
     "stribeck": 0.0,  # N m, stiction above Coulomb
     "stribeck_speed": 0.1,  # rad/s
     "load_friction": 0.0,  # Coulomb friction per N m that the gear transmits
+    "stribeck_load": 0.0,  # stiction above that, per N m that the gear transmits
     "offset": 0.0,  # rad, zero error of the firmware's angle
     "backlash": 0.0,  # rad, full width
 }
@@ -64,6 +66,8 @@ KIND_FIELDS: dict[str, tuple[str, ...]] = {
     "rotor": ("strength", "lag", *_THRUST),
 }
 
+#: Fields of which any one makes the gear rub.
+FRICTION_FIELDS = frozenset({"friction", "viscous", "stribeck", "load_friction", "stribeck_load"})
 #: MJX reads friction loss only of dofs that were compiled with some, and exactly 0 locks the joint.
 FRICTION_FLOOR = 1e-6
 
@@ -88,7 +92,7 @@ class MotorTable:
     @property
     def has_friction(self) -> bool:
         """Whether any friction term outside the MJCF is declared."""
-        return bool(self.declared & {"friction", "viscous", "stribeck", "load_friction"})
+        return bool(self.declared & FRICTION_FIELDS)
 
     def with_friction_rows(
         self, spec: mujoco.MjSpec, model: mujoco.MjModel, place: str

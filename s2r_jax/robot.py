@@ -21,9 +21,14 @@ from s2r_jax import inertia, signals, surroundings, targets, terrain
 from s2r_jax.document import mapping, number, parse, text
 from s2r_jax.errors import BadModel, BadValue, MissingFile, MissingKey, S2RError, UnknownName
 from s2r_jax.motors import KIND_FIELDS, MOTOR_KINDS, MotorTable, motor_table
-from s2r_jax.parameters import OPERATIONS, TRANSFORMS, Parameter, ParameterSet
+from s2r_jax.parameters import OPERATIONS, TRANSFORMS, Parameter, ParameterSet, apply
 
 FILE = "robot.yaml"
+#: Wire protocols that `driver: {kind: ...}` may name; `hardware/` has one file for each.
+DRIVERS = ("udp",)
+#: Control periods that a delay may last: every world keeps all commands and readings within, and
+#: 10,000 commands of 12 motors are 1.4 MB a world.
+MOST_PERIODS = 10_000
 TOP_KEYS = (
     "name", "model", "control", "joints", "motors", "battery", "latency", "push", "terrain",
     "signals",
@@ -53,9 +58,9 @@ class Joint:
     """Command per unit of action, in the unit of the motor's target."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Robot:
-    """Everything of one robot folder, checked. Build it with `load`."""
+    """Everything of one robot folder, checked. Build it with `load`; equal only to itself."""
 
     folder: Path
     name: str
@@ -210,7 +215,7 @@ def load(folder: str | Path) -> Robot:
         declared=declared,
         logs=mapping(document.get("logs", {}), f"{place}: logs"),
         tasks=mapping(document.get("tasks", {}), f"{place}: tasks"),
-        driver=mapping(document.get("driver", {}), f"{place}: driver"),
+        driver=_driver(document.get("driver", {}), f"{place}: driver"),
         window=window,
         start_std=start_std,
     )
@@ -221,7 +226,9 @@ def load(folder: str | Path) -> Robot:
     ]
     longest = max([robot.max_latency, *latencies])
     model = inertia.free(spec, model, targets.inertial_bodies(resolved), place)
-    return dataclasses.replace(robot, model=model, parameters=resolved, max_latency=longest)
+    robot = dataclasses.replace(robot, model=model, parameters=resolved, max_latency=longest)
+    _check_delays(robot)
+    return robot
 
 
 def _compile(path: Path, clamp: Any, place: str) -> tuple[mujoco.MjSpec, mujoco.MjModel]:
@@ -362,6 +369,35 @@ def _windows(declared: Any, place: str) -> tuple[float, tuple[float, float]]:
     velocity = number(entry, "velocity_std", place, 0.0, minimum=0.0)
     # One second is well inside what most models predict.
     return number(entry, "window", place, 1.0, minimum=0.0), (position, velocity)
+
+
+def _driver(declared: Any, place: str) -> Mapping[str, Any]:
+    """Return the driver's mapping; `limits` and `hidden` are read by those who need them."""
+    entry = mapping(declared, place, ("kind", "limits", "hidden"))
+    if entry.get("kind", DRIVERS[0]) not in DRIVERS:
+        raise UnknownName(place, str(entry["kind"]), DRIVERS, "driver")
+    return entry
+
+
+def _check_delays(robot: Robot) -> None:
+    """Refuse delays that a world could not remember, at the nominal θ or within its bounds."""
+    longest = MOST_PERIODS * robot.period
+    expected = f"{longest:g} s at most, {MOST_PERIODS} control periods, within all bounds"
+    fields = ("latency.action", "latency.jitter", "sensor.delay", "sensor.rate")
+    nominal = {name: robot.nominal(name) for name in fields}
+    effects = tuple(e for e in robot.parameters.effects if e.field in fields)
+    delays = dataclasses.replace(robot.parameters, effects=effects)
+    corners = [nominal]
+    for bound in (robot.parameters.low, robot.parameters.high):
+        corners.append(nominal | apply(delays, np.array(bound, dtype=float), nominal, xp=np))
+    for action, jitter, delay, rate in (tuple(corner[name] for name in fields) for corner in corners):
+        total = max(float(action) + float(jitter), robot.max_latency)
+        if total > longest:
+            raise BadValue(robot.file, "latency (action + jitter)", total, expected)
+        ages = delay + np.divide(1.0, rate, out=np.zeros_like(rate), where=rate > 0)
+        for name, age in zip(robot.quantities["sensor.delay"][0], ages, strict=True):
+            if age > longest:
+                raise BadValue(robot.file, f"{name} (delay + 1 / rate)", float(age), expected)
 
 
 def _check_period(robot: Robot) -> None:

@@ -103,6 +103,8 @@ DOMAINS: dict[str, tuple[float, float]] = {
     "motor.viscous": NOT_NEGATIVE,
     "motor.stribeck": NOT_NEGATIVE,
     "motor.load_friction": NOT_NEGATIVE,
+    "motor.stribeck_load": NOT_NEGATIVE,
+    "motor.saturation": NOT_NEGATIVE,
     "motor.torque_limit": NOT_NEGATIVE,
     "motor.stribeck_speed": (1e-9, np.inf),
     "motor.backlash": (0.0, np.inf),

@@ -135,7 +135,7 @@ def summary(robot: "Robot", study: "Study", config: IdentifyConfig) -> dict[str,
         "robot": robot.name,
         "parameters": parameters,
         "cannot_be_told_apart": [combination.words for combination in fit.combinations],
-        "notes": list(fit.notes),
+        "notes": [*fit.choice, *fit.notes],
         "fit": scores_json(study.fitted.scores, study.fitted_nominal.scores),
         "holdout": None
         if study.holdout is None or study.holdout_nominal is None

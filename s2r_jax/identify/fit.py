@@ -1,5 +1,6 @@
 """Fit θ to windows of logs: the driver around the residual, its Jacobian and the search."""
 
+import functools
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -50,6 +51,8 @@ class Fit(NamedTuple):
     """Standard deviation of each signal's error, in its unit."""
     correlation_time: Float[np.ndarray, " sensor"]
     """Control periods worth one independent sample."""
+    choice: tuple[str, ...] = ()
+    """Why `auto` took its method, where that needs saying."""
 
 
 Callback = Callable[[int, levenberg.Info | searches.Info], None]
@@ -78,7 +81,7 @@ def fit(
         raise BadValue(robot.file, "parameters", [], "at least one parameter to identify")
     began = time.perf_counter()
     with jax.enable_x64(True):
-        method, notes = _choose(robot, segments, config)
+        method, choice = _choose(robot, segments, config)
         problem = Problem(robot, segments, method, config)
         if method in ("lm", "fd"):
             state, count, converged = problem.search(start, callback)
@@ -91,7 +94,7 @@ def fit(
         iterations=count,
         converged=converged,
         seconds=time.perf_counter() - began,
-        notes=(*notes, *result.notes),
+        choice=tuple(choice),
     )
 
 
@@ -268,8 +271,9 @@ class Problem:
         )
 
 
+@functools.lru_cache(maxsize=8)
 def simulator_for(robot: Robot, method: str) -> Simulator:
-    """Return the simulator that a method differentiates.
+    """Return the simulator that a method differentiates, the same one for every fit of a robot.
 
     Forward mode on `mjx`, differences on the C engine.
     """

@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from s2r_jax.identify.segments import Segments
-from s2r_jax.sim.world import Simulator
+from s2r_jax.sim.world import Simulator, State, World
+from s2r_jax.types import Command
 
 
 def simulate(
@@ -37,11 +38,20 @@ def simulate(
     state = simulator.settle(world, state, jax.tree.map(lambda leaf: leaf[0], commands))
 
     def advance(state, command):
-        state = simulator.step(world, state, command)
-        return state, simulator.read(world, state)
+        return _advance(simulator, world, state, command)
 
     _, signals = jax.lax.scan(advance, state, commands)
     return signals
+
+
+# Tracing the physics takes seconds: jitted on its own it is traced once, not once for each number
+# of windows and periods.
+@functools.partial(jax.jit, static_argnums=0)
+def _advance(
+    simulator: Simulator, world: World, state: State, command: Command
+) -> tuple[State, Array]:
+    state = simulator.step(world, state, command)
+    return state, simulator.read(world, state)
 
 
 def residual(

@@ -97,7 +97,8 @@ def study(
     if refit:
         names = list(trajectories)
         again = windows(simulator, names, window)
-        refitted = fit(robot, again, config, start=result.posterior.value, callback=callback)
+        decided = dataclasses.replace(config, method=result.method)
+        refitted = fit(robot, again, decided, start=result.posterior.value, callback=callback)
         result = _joined(result, refitted)
     first = windows(simulator, names, window)
     return Study(
@@ -136,13 +137,19 @@ def _fit(
     )
     start = short.posterior.value
     whole = windows(simulator, trajectories, window)
-    return _joined(short, fit(robot, whole, config, start=start, callback=callback))
+    decided = dataclasses.replace(config, method=short.method)
+    return _joined(short, fit(robot, whole, decided, start=start, callback=callback))
 
 
 def _joined(first: Fit, second: Fit) -> Fit:
-    """Return the second of two fits in a row, with the work of both."""
+    """Return the second of two fits in a row, with the work of both.
+
+    Why the first took its method stays said.
+    """
     return second._replace(
-        seconds=first.seconds + second.seconds, iterations=first.iterations + second.iterations
+        seconds=first.seconds + second.seconds,
+        iterations=first.iterations + second.iterations,
+        choice=first.choice,
     )
 
 

@@ -22,6 +22,7 @@ class Motor(NamedTuple):
     torque_limit: Float[Array, " nu"]
     torque_constant: Float[Array, " nu"]
     resistance: Float[Array, " nu"]
+    saturation: Float[Array, " nu"]
     duty_gain: Float[Array, " nu"]
     lag: Float[Array, " nu"]
     thrust_constant: Float[Array, " nu"]
@@ -32,6 +33,7 @@ class Motor(NamedTuple):
     stribeck: Float[Array, " nu"]
     stribeck_speed: Float[Array, " nu"]
     load_friction: Float[Array, " nu"]
+    stribeck_load: Float[Array, " nu"]
     offset: Float[Array, " nu"]
     backlash: Float[Array, " nu"]
 
@@ -65,27 +67,30 @@ def drive(
     if kind == "torque":
         asked = command.target + command.torque
         torque = _limit(motor, command.enabled * asked, speed, voltage)
-        return Output(motor.strength * torque, zero, zero, _current(motor, torque, speed, voltage))
+        current = _current(motor, torque, speed, voltage)
+        return Output(motor.strength * _reduction(motor, torque) * torque, zero, zero, current)
     if kind == "rotor":
         return Output(command.enabled * command.target, zero, zero, zero)
     error = command.target - (angle + motor.offset)
     if kind == "pd":
         asked = command.kp * error - command.kd * speed + command.torque
         torque = _limit(motor, command.enabled * asked, speed, voltage)
-        return Output(motor.strength * torque, zero, zero, _current(motor, torque, speed, voltage))
+        current = _current(motor, torque, speed, voltage)
+        return Output(motor.strength * _reduction(motor, torque) * torque, zero, zero, current)
     duty = jnp.clip(motor.duty_gain * (command.kp * error - command.kd * speed), -1.0, 1.0)
     duty = command.enabled * duty
     stall = motor.torque_constant / motor.resistance * voltage * duty
     # With the winding open neither the voltage nor the back-EMF drives a current.
     back_emf = command.enabled * motor.torque_constant**2 / motor.resistance
     current = duty * (duty * voltage - motor.torque_constant * speed) / motor.resistance
-    return Output(motor.strength * stall, back_emf, duty, current)
+    left = _reduction(motor, stall - back_emf * speed)
+    return Output(motor.strength * left * stall, left * back_emf, duty, current)
 
 
 def friction(
     motor: Motor, speed: Float[Array, " nu"], transmitted: Float[Array, " nu"]
 ) -> Float[Array, " nu"]:
-    """Return the Coulomb, Stribeck and load-dependent friction that the gear can hold [N m].
+    """Return the Coulomb friction and stiction that the gear can hold, with and without load [N m].
 
     Args:
         motor: Numbers of the motors.
@@ -94,8 +99,10 @@ def friction(
 
     Source: BAM's friction models M1 to M4, arXiv:2410.08650.
     """
-    stiction = motor.stribeck * jnp.exp(-((speed / motor.stribeck_speed) ** 2))
-    return motor.friction + stiction + motor.load_friction * jnp.abs(transmitted)
+    load = jnp.abs(transmitted)
+    stiction = motor.stribeck + motor.stribeck_load * load
+    standing = jnp.exp(-((speed / motor.stribeck_speed) ** 2))
+    return motor.friction + motor.load_friction * load + stiction * standing
 
 
 def follow(
@@ -179,6 +186,14 @@ def _limit(
     k = motor.torque_constant
     stall, drag = k * voltage / motor.resistance, k**2 * speed / motor.resistance
     return jnp.where(k > 0, jnp.clip(torque, -stall - drag, stall - drag), torque)
+
+
+def _reduction(motor: Motor, torque: Float[Array, " nu"]) -> Float[Array, " nu"]:
+    """Return the share of a torque [N m] that is left where the motor's iron saturates.
+
+    The torque constant falls with the current: k / (1 + saturation |k i|), which never turns back.
+    """
+    return 1.0 / (1.0 + motor.saturation * jnp.abs(torque))
 
 
 def _current(

@@ -73,9 +73,27 @@ def test_stall_current_is_torque_over_torque_constant():
 
 
 def test_friction_terms():
-    m = table(friction=0.1, stribeck=0.2, stribeck_speed=0.5, load_friction=0.3)
+    terms = {"friction": 0.1, "stribeck": 0.2, "load_friction": 0.3, "stribeck_load": 0.4}
+    m = table(stribeck_speed=0.5, **terms)
     got = motor.friction(m, jnp.array([0.5]), jnp.array([-2.0]))
-    assert float(got[0]) == pytest.approx(0.1 + 0.2 * np.exp(-1) + 0.3 * 2.0)
+    # By hand from BAM's M4 (arXiv:2410.08650) with the exponent 2.
+    assert float(got[0]) == pytest.approx(0.1 + 0.3 * 2.0 + (0.2 + 0.4 * 2.0) * np.exp(-1))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_saturation_halves_the_torque_constant_at_its_torque(sign):
+    # k / (1 + |k i| / τ) with τ = 1 / saturation: half at |k i| = τ, for motor and generator alike.
+    given = {"torque_constant": 0.4, "resistance": 4.0, "duty_gain": 0.003}
+    c, speed = command(target=sign * 0.5, kp=200.0), 2.0
+    full = drive("dc_servo", table(**given), c, speed=speed, voltage=7.4)
+    linear = float(full.torque[0] - full.damping[0] * speed)
+    less = drive(
+        "dc_servo", table(**given, saturation=1 / abs(linear)), c, speed=speed, voltage=7.4
+    )
+    assert float(less.torque[0] - less.damping[0] * speed) == pytest.approx(linear / 2, rel=1e-5)
+    assert float(less.current[0]) == float(full.current[0])
+    pd = drive("pd", table(saturation=0.5), command(target=sign, kp=2.0))
+    assert float(pd.torque[0]) == pytest.approx(sign * 1.0)
 
 
 def test_lag_reaches_63_percent_after_its_time_constant():
