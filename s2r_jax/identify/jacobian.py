@@ -1,7 +1,8 @@
 """Residual and Jacobian over all windows: forward mode through the physics, or differences.
 
 Both search in the unconstrained coordinates z of the parameter set, and in the displacements of the
-windows' starts where those are unknown too.
+windows' starts where those are unknown too. Unknowns of independent parts of the machine share one
+direction (`coloring.py`).
 """
 
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from s2r_jax.identify.coloring import coloring, expand
 from s2r_jax.identify.config import IdentifyConfig
 from s2r_jax.identify.residual import residual
 from s2r_jax.identify.segments import Segments
@@ -45,16 +47,20 @@ def linearize_forward(
     precision: Precision,
 ) -> Linearization:
     """Differentiate the simulation itself, in forward mode: θ is short, the signals are long."""
+    colors = coloring(simulator, starts.shape[-1])
+    seeds = jnp.asarray(colors.seeds, z.dtype)
 
     def one(segment: Segments, start: Array) -> tuple[Array, Array]:
-        def value(x: Array) -> tuple[Array, Array]:
-            out = _residual(simulator, x, z.size, segment, precision)
-            return out, out
+        def along(seed: Array) -> tuple[Array, Array]:
+            x = jnp.concatenate([z, start])
+            return jax.jvp(
+                lambda x: _residual(simulator, x, z.size, segment, precision), [x], [seed]
+            )
 
-        slope, out = jax.jacfwd(value, has_aux=True)(jnp.concatenate([z, start]))
-        return out, slope
+        return jax.vmap(along, out_axes=(None, -1))(seeds)
 
     out, slope = jax.vmap(one)(segments, starts)
+    slope = expand(slope, colors)
     return Linearization(out, slope[..., : z.size], slope[..., z.size :])
 
 
@@ -66,14 +72,16 @@ def linearize_fd(
     precision: Precision,
     step: float = IdentifyConfig.step,
 ) -> Linearization:
-    """Central differences, all columns and windows in one wide batch; works on every engine.
+    """Central differences, all directions and windows in one wide batch; works on every engine.
 
     `step` is that of θ, see `IdentifyConfig.step`; starts are moved by the default one.
     """
     size = z.size + starts.shape[-1]
     of_starts = jnp.full(size - z.size, IdentifyConfig.step, z.dtype)
     steps = jnp.concatenate([step * jnp.maximum(1.0, jnp.abs(z)), of_starts])
-    offsets = jnp.concatenate([jnp.zeros((1, size), z.dtype), jnp.diag(steps), -jnp.diag(steps)])
+    colors = coloring(simulator, starts.shape[-1])
+    moves = jnp.asarray(colors.seeds, z.dtype) * steps
+    offsets = jnp.concatenate([jnp.zeros((1, size), z.dtype), moves, -moves])
 
     def one(offset: Array, segment: Segments, start: Array) -> Array:
         x = jnp.concatenate([z, start]) + offset
@@ -81,8 +89,8 @@ def linearize_fd(
 
     over_segments = jax.vmap(one, in_axes=(None, 0, 0))
     values = jax.vmap(over_segments, in_axes=(0, None, None))(offsets, segments, starts)
-    slope = (values[1 : size + 1] - values[size + 1 :]) / (2 * steps[:, None, None, None])
-    slope = jnp.moveaxis(slope, 0, -1)
+    rise = values[1 : len(moves) + 1] - values[len(moves) + 1 :]
+    slope = expand(jnp.moveaxis(rise, 0, -1), colors) / (2 * steps)
     return Linearization(values[0], slope[..., : z.size], slope[..., z.size :])
 
 
