@@ -233,7 +233,7 @@ class Problem:
             if info.accepted:
                 self.accepted = self.trial
             # Two steps in a row that gave, or even promised, next to nothing mean the bottom.
-            gain = info.decrease if info.accepted else info.promised
+            gain = info.decrease if info.accepted else abs(info.promised)
             quiet = quiet + 1 if gain < self.config.tolerance else 0
             rejected = 0 if info.accepted else rejected + 1
             if quiet == 2 or rejected == REJECTIONS or info.move < 1e-10:

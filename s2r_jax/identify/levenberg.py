@@ -1,14 +1,14 @@
 """Bounded Levenberg-Marquardt on normal equations, small and dense: `init` and `step` in numpy.
 
-The damping follows the gain ratio (Nielsen 1999); bounds are an active set: a coordinate at its
-bound whose slope points outward is held, the others move, and the step is projected. Priors are
-residual rows.
+The damping follows the gain ratio (Nielsen 1999); the damped quadratic model is minimised within
+the bounds (BVLS, Stark and Parker 1995). Priors are residual rows.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import scipy.optimize
 from jaxtyping import Bool, Float
 
 
@@ -61,14 +61,7 @@ def step(
     state: State, evaluate: Callable[[np.ndarray], Normal], bounds: Bounds
 ) -> tuple[State, Info]:
     """Try one damped step; a step that does not lower the cost only raises the damping."""
-    held = held_at_bounds(state.z, state.normal.slope, bounds)
-    free = ~held
-    matrix = state.normal.matrix[np.ix_(free, free)]
-    # Marquardt's scaling; the floor keeps parameters without effect where they are.
-    scale = np.maximum(np.diag(matrix), 1e-12 * max(np.max(np.diag(matrix), initial=0.0), 1e-300))
-    move = np.zeros_like(state.z)
-    move[free] = -np.linalg.solve(matrix + state.damping * np.diag(scale), state.normal.slope[free])
-    z = np.clip(state.z + move, bounds.low, bounds.high)
+    z = np.clip(state.z + _damped_step(state, bounds), bounds.low, bounds.high)
     move = z - state.z
     predicted = -(state.normal.slope @ move + 0.5 * move @ state.normal.matrix @ move)
     normal = evaluate(z)
@@ -86,6 +79,23 @@ def step(
     damping = min(state.damping * state.growth, 1e30)
     info = Info(state.normal.cost, False, damping, size, 0.0, promised)
     return state._replace(damping=damping, growth=min(state.growth * 2, 1e30)), info
+
+
+def _damped_step(state: State, bounds: Bounds) -> Float[np.ndarray, " param"]:
+    """Return the damped step that is best within the box.
+
+    Merely cutting a step at the bounds would spoil what the quadratic model promised: coordinates
+    that hang together must know of each other's bounds.
+    """
+    slope, matrix = state.normal.slope, state.normal.matrix
+    # Marquardt's scaling; the floor keeps parameters without effect where they are.
+    diagonal = np.diag(matrix)
+    unit = np.sqrt(np.maximum(diagonal, 1e-12 * max(np.max(diagonal, initial=0.0), 1e-300)))
+    values, vectors = np.linalg.eigh(matrix / np.outer(unit, unit))
+    root = np.sqrt(np.maximum(values, 0.0) + state.damping)[:, None] * vectors.T
+    wanted = -(vectors.T @ (slope / unit)) / np.sqrt(np.maximum(values, 0.0) + state.damping)
+    low, high = (bounds.low - state.z) * unit, (bounds.high - state.z) * unit
+    return scipy.optimize.lsq_linear(root, wanted, (low, high), method="bvls").x / unit
 
 
 def held_at_bounds(

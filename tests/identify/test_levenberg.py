@@ -39,6 +39,24 @@ def test_bounded_minimum_equals_that_of_scipy(high):
     assert levenberg.held_at_bounds(state.z, state.normal.slope, bounds).tolist() == [True, False]
 
 
+def test_step_that_meets_a_bound_is_the_best_within_the_box():
+    # Strongly coupled: cutting the free minimum [2.5, -1.5] to the box would raise the cost.
+    matrix, target = np.array([[1.0, 0.98], [0.98, 1.0]]), np.array([2.5, -1.5])
+    bounds = Bounds(np.full(2, -1.0), np.full(2, 1.0))
+
+    def evaluate(z):
+        off = z - target
+        return Normal(0.5 * off @ matrix @ off, matrix @ off, matrix)
+
+    factor = np.linalg.cholesky(matrix).T
+    expected = scipy.optimize.lsq_linear(factor, factor @ target, (-1.0, 1.0)).x
+    start = levenberg.init(np.zeros(2), evaluate(np.zeros(2)), damping=1e-12)
+    state, info = levenberg.step(start, evaluate, bounds)
+    assert info.accepted
+    assert info.promised > 0
+    assert_allclose(state.z, expected, atol=1e-8)
+
+
 def test_cost_never_rises_and_a_refused_step_only_raises_the_damping():
     state = levenberg.init(np.array([-1.2, 1.0]), rosenbrock(np.array([-1.2, 1.0])))
     seen = set()
