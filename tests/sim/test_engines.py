@@ -1,6 +1,7 @@
 """What every engine gets: the same model, in which each parameter acts, or one clear refusal."""
 
 import re
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -174,8 +175,7 @@ def test_friction_down_to_zero_is_refused_by_mjx_alone(target, model, floor):
     engines.make("mujoco", model, parameters, sensors=False)
 
 
-def test_warp_agrees_with_c_in_contact_folds_nested_vmap_and_has_no_derivative(monkeypatch):
-    pytest.importorskip("warp", reason="Warp is an optional extra: pip install 's2r_jax[warp]'")
+def test_warp_agrees_with_c_in_contact_folds_nested_vmap_and_has_no_derivative(monkeypatch, capfd):
     model = ball(floor=0.8)
     parameters = declare(model, Parameter("geom/floor/friction", 0.1, 1.0))
     none = jnp.zeros(0)
@@ -202,9 +202,57 @@ def test_warp_agrees_with_c_in_contact_folds_nested_vmap_and_has_no_derivative(m
     monkeypatch.setattr("s2r_jax.sim.engines.warp.MOST_CONTACTS", 0)
     cramped = jax.jit(jax.vmap(slide("warp")))(frictions.ravel())
     assert np.isnan(np.asarray(cramped)).any()  # room for one contact among six worlds
+    assert capfd.readouterr().out == ""  # standard output belongs to results
+
+
+def test_warp_moves_what_is_fixed_to_the_world_where_theta_says_so(capfd):
+    model = ball(floor=0.8)
+    parameters = declare(model, Parameter("geom/floor/pos:2", -0.1, 0.1, start=0.0))
+    built = engines.make("warp", model, parameters, sensors=False)
+    still = jnp.zeros(6)
+
+    def rest(height):
+        world = built.prepare(height[None])
+        state = built.init(world, jnp.asarray(model.qpos0, jnp.float32).at[2].add(height), still)
+        return built.step(world, state, Drive(jnp.zeros(0), still, still, still), 20).qpos[2]
+
+    heights = jnp.array([-0.1, 0.0, 0.1])
+    rests = jax.jit(jax.vmap(rest))(heights) - heights
+    assert_allclose(rests, rests[1], atol=1e-6)  # each on its own floor; float32
+    assert capfd.readouterr().out == ""  # standard output belongs to results
 
 
 def test_warp_that_is_not_installed_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(Unsupported, match=r"lacks Warp; pip install 's2r_jax\[warp\]'"):
         engines.make("warp", pole(), ParameterSet(), sensors=False)
+
+
+def device(platform, version):
+    """As much of a JAX device as the choice looks at."""
+    client = mock.Mock(platform_version=version)
+    return mock.Mock(spec=jax.Device, platform=platform, client=client)
+
+
+# as jaxlib's plugins describe themselves
+CUDA = device("gpu", "PJRT C API\ncuda 12090")
+ROCM = device("gpu", "PJRT C API\nrocm 60200")
+TPU = device("tpu", "PJRT C API\nTFRT TPU v5 lite")
+
+
+@pytest.mark.parametrize(
+    ("found", "has_warp", "needs_gradient", "is_wide", "expected"),
+    [(CUDA, True, False, False, "warp"), (CUDA, True, True, False, "mjx"),
+     (CUDA, False, False, False, "mjx"), (CUDA, True, False, True, "mjx"),
+     (ROCM, True, False, False, "mjx"), (TPU, True, False, False, "mjx"),
+     (None, True, False, False, "mujoco"), (None, True, True, False, "mjx")],
+)  # fmt: skip
+def test_auto_follows_device_installation_gradient_and_precision(
+    monkeypatch, found, has_warp, needs_gradient, is_wide, expected
+):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: has_warp or None)
+    monkeypatch.setattr(jax, "devices", lambda: [found])
+    with jax.enable_x64(is_wide):
+        chosen = engines.choose("auto", needs_gradient, on_gpu=found is not None)
+    assert chosen == expected
+    assert engines.choose("mjx", needs_gradient, on_gpu=found is not None) == "mjx"

@@ -71,6 +71,18 @@ class MjxEngine:
             fields |= {name: _get(derived, name) for name in self._stale}
         return fields
 
+    def geom_poses(
+        self, prepared: dict[str, Array]
+    ) -> tuple[Float[Array, "geom 3"], Float[Array, "geom 3 3"]]:
+        """Return where the geoms of one world are in the model's own pose.
+
+        Returns:
+            Positions [m] and rotation matrices; of geoms that cannot move, in every pose.
+        """
+        model, data = self._template()
+        data = mjx.kinematics(replace_fields(model, prepared), data)
+        return data.geom_xpos, data.geom_xmat
+
     def init(self, prepared: Any, qpos: Float[Array, " nq"], qvel: Float[Array, " nv"]) -> Physics:
         """Return the state at rest of everything but qpos and qvel."""
         model, data = self._template()
@@ -188,7 +200,7 @@ def _get(model: mjx.Model, name: str) -> Array:
     return jnp.asarray(getattr(model, name))
 
 
-def replace_fields(model: mjx.Model, fields: dict[str, Array]) -> Any:
+def replace_fields(model: mjx.Model, fields: dict[str, Any]) -> Any:
     """Return the model with other values.
 
     The one place where MJX's untyped `tree_replace` is called.

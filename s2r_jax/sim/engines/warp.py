@@ -15,7 +15,7 @@ Source: behaviour of mujoco-mjx 3.17.0, `put_model(impl="warp")`.
 import importlib
 import importlib.util
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,8 +34,22 @@ from s2r_jax.sim.engines.physics import Drive, Physics
 CONTACTS_A_PAIR = 4
 #: Contacts a world on average, beyond which a batch would not fit into the memory of a GPU.
 MOST_CONTACTS = 96
+#: Fields that place a geom which cannot move.
+PLACES = frozenset({"geom_pos", "geom_quat", "body_pos", "body_quat"})
 #: Rows of the constraint solver that one contact takes under the pyramidal cone (condim 6: 10).
 ROWS_A_CONTACT = 10
+
+
+class Prepared(NamedTuple):
+    """What Warp needs of one world's θ."""
+
+    fields: dict[str, Array]
+    """Model fields other than the nominal."""
+    poses: dict[str, Array]
+    """Poses of the geoms in `Data`, where θ may move one that is fixed to the world.
+
+    Warp computes those of its own when `Data` is made, and never again.
+    """
 
 
 class WarpEngine:
@@ -63,9 +77,13 @@ class WarpEngine:
         self._rows = others + ROWS_A_CONTACT * self._contacts + 1
         self._blanks: dict[int, tuple[mjx.Model, mjx.Data]] = {}
 
-    def prepare(self, theta: Float[Array, " param"]) -> dict[str, Array]:
-        """Return the touched model fields, and the constants that derive from them."""
-        return self._jax.prepare(theta)
+    def prepare(self, theta: Float[Array, " param"]) -> Prepared:
+        """Return the touched model fields, and all that derives from them."""
+        fields = self._jax.prepare(theta)
+        if PLACES.isdisjoint(fields):
+            return Prepared(fields, {})
+        positions, rotations = self._jax.geom_poses(fields)
+        return Prepared(fields, {"geom_xpos": positions, "geom_xmat": rotations})
 
     def init(self, prepared: Any, qpos: Float[Array, " nq"], qvel: Float[Array, " nv"]) -> Physics:
         """Return the state at rest of everything but qpos and qvel."""
@@ -101,12 +119,12 @@ class WarpEngine:
             lambda leaf: leaf[0], _without_derivative(_folding(run), self.name)(one)
         )
 
-    def _run(self, prepared: Any, physics: Physics, drive: Drive, nstep: int) -> Physics:
+    def _run(self, prepared: Prepared, physics: Physics, drive: Drive, nstep: int) -> Physics:
         """Step a flat batch: every leaf begins with a world axis."""
         nominal, blank = self._blank(len(physics.qpos))
 
-        def start(prepared: Any, physics: Physics, drive: Drive) -> tuple[mjx.Model, mjx.Data]:
-            model = replace_fields(nominal, prepared)
+        def start(prepared: Prepared, physics: Physics, drive: Drive) -> tuple[mjx.Model, mjx.Data]:
+            model = replace_fields(nominal, prepared.fields)
             model = model.replace(
                 dof_frictionloss=model.dof_frictionloss + drive.frictionloss,
                 dof_damping=model.dof_damping + drive.damping,
@@ -119,10 +137,11 @@ class WarpEngine:
                 time=physics.time,
                 ctrl=drive.ctrl,
                 qfrc_applied=drive.applied,
+                **prepared.poses,
             )
             return model, data
 
-        def one(prepared: Any, physics: Physics, drive: Drive) -> Physics:
+        def one(prepared: Prepared, physics: Physics, drive: Drive) -> Physics:
             model, data = start(prepared, physics, drive)
             data = mjx.step(model, data) if nstep else mjx.forward(model, data)
             fits = data._impl.overflow == 0
@@ -152,6 +171,8 @@ class WarpEngine:
                 except NotImplementedError as reason:
                     remedy = "choose engine 'mujoco'"
                     raise Unsupported(self.name, f"this model: {reason}", remedy) from reason
+                # its kernels would report a full list on standard output; here the world is NaN
+                model = replace_fields(model, {"opt._impl.warn_overflow": 0})
                 data = mjx.make_data(
                     self._c_model,
                     impl="warp",
