@@ -1,44 +1,60 @@
 """Physics steps a second: our worlds with and without θ, beside bare `mjx.step` and `mujoco.batch`.
 
-    python benchmarks/throughput.py [--quick | --gpu] [--budget 360]
+    python benchmarks/throughput.py [--gpu] [--engines ...] [--models ...] [--worlds ...]
 
 Models: a pendulum, an ant (nv 14) and a quadruped with servos (nv 18), all standing or swinging
 under random commands; 64, 1024 and 8192 worlds. `bare` steps the same model with the engine's own
-API and nothing around it: jit(vmap(scan(mjx.step))), or `Batch.step`. `0 θ` and `20 θ` are this
+API and nothing around it: jit(vmap(mjx.step)) in a loop, or `Batch.step`. `0 θ` and `20 θ` are this
 package's worlds (command line, sensors, history) with so many parameters, all different in every
-world. `randomising` compares the two; the time in which all worlds get a new θ is spread over an
-episode of 1000 steps and included.
+world.
 
-The three are timed in turn, so that other load on the machine meets them alike. What the budget
-does not allow is printed as `over budget`. `--quick` is one small model, for CI;
-`--gpu` times `mjx` and `warp` with more worlds.
+Every row first compiles, then runs its three kinds in turn, forwards and backwards, so that other
+load on the machine meets them alike; medians, with half the range between the quartiles.
+`randomising` is the median over the turns of what 20 θ cost above 0 θ, with the time in which all
+worlds get a new θ spread over an episode of 1000 steps. Fewer steps are timed where worlds are
+many. What the budget does not allow is printed as `over budget`.
+
+`--gpu` is the same for an accelerator: `warp` and `mjx`, more worlds, 5 minutes.
 """
 
 import argparse
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import mujoco
 import numpy as np
-from mujoco import mjx
 from mujoco.batch import Batch
 
 from s2r_jax import backend, robot
 from s2r_jax.robot import Robot
 from s2r_jax.sim import bench, world
+from s2r_jax.sim.engines import ENGINES
 
 SUBSTEPS = 4
-#: Physics steps of all worlds in one call: few, so that one of many repetitions runs undisturbed.
-WORK = 10_000
 #: Steps of an episode, over which the cost of a new θ is spread.
 EPISODE = 1000
-#: Time [s] that a row may take, most of it compiling; none starts with less left.
-COMPILE = {"mujoco": 15.0, "mjx": 75.0, "warp": 60.0}
+
+
+class Plan(NamedTuple):
+    """What to measure on one kind of machine."""
+
+    sizes: dict[str, tuple[int, ...]]
+    """Engine -> numbers of worlds; the engine of most interest first."""
+    budget: float
+    """Time for everything [s]."""
+    seconds: float
+    """Time to run each kind of a row [s]; with many worlds five runs may take longer."""
+
+
+PLANS = {
+    # Warp on a CPU steps one world after the other, and is there to be tested.
+    "cpu": Plan({"mujoco": (64, 1024, 8192), "mjx": (64, 1024, 8192), "warp": (64,)}, 480.0, 1.0),
+    "gpu": Plan({"warp": (1024, 8192, 32768), "mjx": (1024, 8192, 32768)}, 300.0, 1.0),
+}
 
 PENDULUM = """
 <mujoco><option timestep="0.005"/><worldbody><body name="pole"><joint name="hinge" axis="0 1 0"
@@ -152,115 +168,145 @@ def load(name: str, folder: Path, with_parameters: bool) -> Robot:
 
 def measure(row: Row, folder: Path, seconds: float) -> list[bench.Rate]:
     """Time the three kinds of one row."""
-    periods = max(1, WORK // (SUBSTEPS * row.worlds))
     plain, random = (
         load(row.model, folder / row.model / kind, kind == "random") for kind in ("plain", "random")
     )
     bare = {"mujoco": bare_c, "mjx": bare_mjx, "warp": bare_warp}[row.engine]
-    candidates = [bare(plain.model, row.worlds, periods)]
+    candidates = [bare(plain.model, row.worlds)]
     for loaded in (plain, random):
-        simulator = world.make(loaded, row.engine)
-        candidates.append(bench.ready(simulator, row.worlds, periods))
+        candidates.append(bench.ready(world.make(loaded, row.engine), row.worlds))
     return bench.rates(candidates, seconds)
 
 
-def bare_c(model: mujoco.MjModel, worlds: int, periods: int) -> bench.Ready:
+def bare_c(model: mujoco.MjModel, worlds: int) -> bench.Ready:
     """Step `mujoco.batch` with new controls every period."""
     batch = Batch(model, nsim=worlds)
-    controls = np.random.default_rng(0).uniform(-0.3, 0.3, (periods, worlds, model.nu))
+    controls = np.random.default_rng(0).uniform(-0.3, 0.3, (bench.COMMANDS, worlds, model.nu))
 
-    def run() -> None:
-        for row in controls:
-            batch.bind("ctrl")[:] = row
+    def run(periods: int) -> None:
+        for period in range(periods):
+            batch.bind("ctrl")[:] = controls[period % bench.COMMANDS]
             batch.step(nstep=SUBSTEPS)
 
-    return bench.Ready(0.0, 0.0, worlds * periods * SUBSTEPS, run)
+    return bench.Ready(0.0, lambda seed: run(1), run, worlds * SUBSTEPS)
 
 
-def bare_mjx(model: mujoco.MjModel, worlds: int, periods: int) -> bench.Ready:
-    """Scan MJX's own step, the whole `Data` carried along."""
-    return _bare(mjx.put_model(model), mjx.make_data(model), worlds, periods)
+def bare_mjx(model: mujoco.MjModel, worlds: int) -> bench.Ready:
+    """Loop over MJX's own step, the whole `Data` carried along."""
+    return _bare(model, worlds, "jax", {})
 
 
-def bare_warp(model: mujoco.MjModel, worlds: int, periods: int) -> bench.Ready:
-    """Scan MJX's step on its Warp implementation."""
-    data = mjx.make_data(model, impl="warp", naconmax=8 * worlds, njmax=128)
-    return _bare(mjx.put_model(model, impl="warp"), data, worlds, periods)
+def bare_warp(model: mujoco.MjModel, worlds: int) -> bench.Ready:
+    """Loop over MJX's step on its Warp implementation."""
+    return _bare(model, worlds, "warp", {"naconmax": 8 * worlds, "njmax": 128})
 
 
-def _bare(model: Any, data: Any, worlds: int, periods: int) -> bench.Ready:
+def _bare(host: mujoco.MjModel, worlds: int, implementation: str, room: Any) -> bench.Ready:
+    # first imported by s2r_jax.sim: MJX says on standard output what it lacks
+    from mujoco import mjx
+
+    model = mjx.put_model(host, impl=implementation)
+    blank = mjx.make_data(host, impl=implementation, **room)
     controls = jax.random.uniform(
-        jax.random.key(0), (worlds, periods, model.nu), minval=-0.3, maxval=0.3
+        jax.random.key(0), (worlds, bench.COMMANDS, host.nu), minval=-0.3, maxval=0.3
     )
 
-    def one(controls: Any) -> Any:
-        def substep(data: Any, _: None) -> Any:
-            return mjx.step(model, data), None
+    def one(controls: Any, periods: Any) -> Any:
+        def advance(period: Any, data: Any) -> Any:
+            data = data.replace(ctrl=controls[period % bench.COMMANDS])
+            return jax.lax.fori_loop(0, SUBSTEPS, lambda _, d: mjx.step(model, d), data)
 
-        def advance(data: Any, ctrl: Any) -> Any:
-            return jax.lax.scan(substep, data.replace(ctrl=ctrl), length=SUBSTEPS)[0], None
-
-        return jax.lax.scan(advance, data, controls)[0].qpos
+        return jax.lax.fori_loop(0, periods, advance, blank).qpos
 
     before = time.perf_counter()
-    compiled = jax.jit(jax.vmap(one)).lower(controls).compile()
+    compiled = jax.jit(jax.vmap(one, in_axes=(0, None))).lower(controls, 1).compile()
     compiling = time.perf_counter() - before
-    work = worlds * periods * SUBSTEPS
-    return bench.Ready(compiling, 0.0, work, lambda: compiled(controls))
+
+    def run(periods: int) -> Any:
+        return compiled(controls, periods)
+
+    return bench.Ready(compiling, lambda seed: run(1), run, worlds * SUBSTEPS)
 
 
-def rows(engines: tuple[str, ...], sizes: tuple[int, ...], models: tuple[str, ...]) -> list[Row]:
+def rows(plan: Plan, models: Sequence[str]) -> list[Row]:
     """Return all rows: cheap engines and small batches first, so that the budget buys most."""
-    return [Row(m, engine, worlds) for engine in engines for worlds in sizes for m in models]
+    return [
+        Row(model, engine, worlds)
+        for engine, sizes in plan.sizes.items()
+        for worlds in sizes
+        for model in models
+    ]
 
 
-def table(results: dict[Row, list[bench.Rate] | None]) -> Iterator[str]:
-    """Yield a line for each row."""
-    yield (
-        f"{'model':10} {'engine':7} {'worlds':>6} "
-        + " ".join(f"{kind:>11}" for kind in KINDS)
-        + f" {'randomising':>11} {'new θ [s]':>9} {'compile [s]':>11}"
-    )
-    for row, rates in results.items():
-        begin = f"{row.model:10} {row.engine:7} {row.worlds:6d} "
-        if rates is None:
-            yield begin + " ".join(f"{'over budget':>11}" for _ in KINDS)
-            continue
-        _, plain, random = rates
-        episode = row.worlds * EPISODE
-        slow, fast = (rate.start + episode / rate.steps for rate in (random, plain))
-        yield (
-            begin
-            + " ".join(f"{rate.steps:11,.0f}" for rate in rates)
-            + f" {100 * (slow / fast - 1):+9.1f} % {random.start:9.3f} {random.compile:11.1f}"
-        )
-
-
-def main() -> None:
-    """Measure what the budget allows and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    mode = parser.add_mutually_exclusive_group()
-    mode.add_argument("--quick", action="store_true", help="one small model, 64 worlds")
-    mode.add_argument("--gpu", action="store_true", help="mjx and warp, more worlds")
-    parser.add_argument("--budget", type=float, help="seconds for everything")
-    options = parser.parse_args()
-    backend.prepare()
-    engines, sizes, models, budget = ("mujoco", "mjx"), (64, 1024, 8192), tuple(MODELS), 360.0
-    if options.quick:
-        sizes, models, budget = (64,), ("pendulum",), 120.0
-    elif options.gpu:
-        engines, sizes, budget = ("warp", "mjx"), (1024, 8192, 32768), 300.0
-    end = time.perf_counter() + (budget if options.budget is None else options.budget)
-    results: dict[Row, list[bench.Rate] | None] = {}
+def run(plan: Plan, models: Sequence[str]) -> Iterator[tuple[Row, list[bench.Rate] | None]]:
+    """Yield every row as it is measured; None where too little of the budget is left for it."""
+    end = time.perf_counter() + plan.budget
+    longest: dict[tuple[str, str], float] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for row in rows(engines, sizes, models):
-            results[row] = None
-            if time.perf_counter() + COMPILE[row.engine] < end:
-                results[row] = measure(row, Path(folder), seconds=2.0)
-                print(*row, "done", file=sys.stderr, flush=True)
+        for row in rows(plan, models):
+            before = time.perf_counter()
+            # as long as this model took on this engine with fewer worlds; compiling is most of it
+            if before + longest.get((row.model, row.engine), 0.0) > end:
+                yield row, None
+                continue
+            rates = measure(row, Path(folder), plan.seconds)
+            longest[row.model, row.engine] = time.perf_counter() - before
+            yield row, rates
+
+
+def overhead(plain: bench.Rate, random: bench.Rate, worlds: int) -> tuple[float, float]:
+    """Return what randomising costs, and half the range between the quartiles, as shares.
+
+    Args:
+        plain: Without θ.
+        random: With θ, timed in turn with the other.
+        worlds: Of both.
+    """
+    ratios = np.array(random.seconds) / np.array(plain.seconds)
+    episode = worlds * EPISODE * float(np.median(plain.seconds))
+    low, middle, high = np.quantile(ratios, (0.25, 0.5, 0.75))
+    cost = (random.start + middle * episode) / (plain.start + episode) - 1
+    return float(cost), float(high - low) / 2
+
+
+def line(row: Row, rates: list[bench.Rate] | None) -> str:
+    """Return a line of the table."""
+    begin = f"{row.model:10} {row.engine:7} {row.worlds:6d} "
+    if rates is None:
+        return begin + " ".join(f"{'over budget':>17}" for _ in KINDS)
+    _, plain, random = rates
+    cost, spread = overhead(plain, random, row.worlds)
+    columns = " ".join(f"{rate.steps:10,.0f} ±{100 * rate.spread:3.0f} %" for rate in rates)
+    compiling = sum(rate.compile for rate in rates)
+    return (
+        f"{begin}{columns} {100 * cost:+5.1f} ±{100 * spread:4.1f} % "
+        f"{random.start:9.3f} {compiling:11.1f}"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure what the budget allows and print the table, line by line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--gpu", action="store_true", help="warp and mjx, more worlds, 5 minutes")
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, help="only these")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--worlds", nargs="+", type=int, help="instead of the plan's")
+    parser.add_argument("--budget", type=float, help="seconds for everything")
+    options = parser.parse_args(arguments)
+    backend.prepare()
+    plan = PLANS["gpu" if options.gpu else "cpu"]
+    engines = [name for name in plan.sizes if name in (options.engines or plan.sizes)]
+    sizes = {name: tuple(options.worlds or plan.sizes[name]) for name in engines}
+    plan = plan._replace(sizes=sizes, budget=options.budget or plan.budget)
     device = jax.devices()[0].device_kind
     print(f"steps/s of all worlds together on {device}, float32, {SUBSTEPS} substeps a period")
-    print("\n".join(table(results)))
+    print(
+        f"{'model':10} {'engine':7} {'worlds':>6} "
+        + " ".join(f"{kind:>17}" for kind in KINDS)
+        + f" {'randomising':>13} {'new θ [s]':>10} {'compile [s]':>11}"
+    )
+    for row, rates in run(plan, options.models):
+        print(line(row, rates), flush=True)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
     python -m s2r_jax.sim.bench ROBOT [--engines mujoco mjx] [--worlds 64 1024] [--budget 120]
 
 Every world has its own θ. Compiling is timed apart from running, and so is the start of an episode,
-in which every world gets a new θ. The fastest of several repetitions counts: other load on the
-machine only ever slows it down.
+in which every world gets a new θ. Of several runs, as long as the time given allows, the median
+counts; the spread stands beside it.
 """
 
 import argparse
@@ -29,8 +29,10 @@ from s2r_jax.sim.world import Simulator
 SPREAD = 0.3
 #: Deviation of the first speeds [rad/s, m/s].
 SPEED = 0.1
-#: Repetitions at least, and at most.
-REPEATS = (2, 200)
+#: Runs at least, and at most.
+REPEATS = (5, 15)
+#: Control periods after which the random commands begin anew.
+COMMANDS = 32
 
 
 class Ready(NamedTuple):
@@ -38,11 +40,12 @@ class Ready(NamedTuple):
 
     compile: float
     """Time to trace and compile [s]."""
-    start: float
-    """Time until all worlds have a new θ and have made their first control period [s]."""
+    start: Callable[[int], Any]
+    """Gives all worlds a new θ, of that seed, and makes their first control period."""
+    run: Callable[[int], Any]
+    """Makes so many control periods from there."""
     steps: int
-    """Physics steps of all worlds in one run."""
-    run: Callable[[], Any]
+    """Physics steps of all worlds in one control period."""
 
 
 class Rate(NamedTuple):
@@ -53,48 +56,55 @@ class Rate(NamedTuple):
     start: float
     """Time until all worlds have a new θ and have made their first control period [s]."""
     steps: float
-    """Physics steps of all worlds [1/s], without compiling and starting."""
+    """Physics steps of all worlds [1/s], without compiling and starting; median of the runs."""
+    spread: float
+    """Half the range between the quartiles of the runs, as a share of the median."""
+    seconds: tuple[float, ...]
+    """Time of one physics step of one world in each run [s]."""
 
 
-def ready(simulator: Simulator, worlds: int, periods: int) -> Ready:
-    """Compile a batch of worlds under random commands.
+def ready(simulator: Simulator, worlds: int) -> Ready:
+    """Compile a batch of worlds under random commands, for any number of control periods.
 
     Args:
         simulator: Robot on an engine.
         worlds: Worlds side by side, each with its own θ.
-        periods: Control periods in one run.
     """
     model, dtype = simulator.robot.model, jnp.float32
     # Worlds differ even without θ: the solver of a batch works until its slowest world is done.
-    targets = probe.random_commands(simulator.robot, periods + worlds, seed=0)
-    windows = np.arange(worlds)[:, None] + np.arange(periods)
+    targets = probe.random_commands(simulator.robot, COMMANDS + worlds, seed=0)
+    windows = np.arange(COMMANDS)[:, None] + np.arange(worlds)
     commands = jnp.asarray(targets[windows], dtype)
     speeds = np.random.default_rng(0).normal(scale=SPEED, size=(worlds, model.nv))
     qpos, qvel = jnp.asarray(model.qpos0, dtype), jnp.asarray(speeds, dtype)
 
-    def begin(theta: Any, qvel: Any, commands: Any) -> Any:
+    def begin(theta: Any, qvel: Any, first: Any) -> Any:
         w = simulator.world(theta)
-        state = simulator.init(w, qpos, qvel, commands[0])
-        return w, simulator.step(w, state, simulator.nominal_command(commands[0]))
+        return w, simulator.init(w, qpos, qvel, first)
 
-    def go_on(w: Any, state: Any, commands: Any) -> Any:
-        def advance(state: Any, target: Any) -> Any:
-            return simulator.step(w, state, simulator.nominal_command(target)), None
+    def go_on(w: Any, state: Any, commands: Any, periods: Any) -> Any:
+        def advance(period: Any, state: Any) -> Any:
+            def one(w: Any, state: Any, target: Any) -> Any:
+                return simulator.step(w, state, simulator.nominal_command(target))
 
-        return jax.lax.scan(advance, state, commands)[0]
+            return jax.vmap(one)(w, state, commands[period % COMMANDS])
 
-    draws = [jnp.asarray(draw(simulator.parameters, worlds, seed), dtype) for seed in range(4)]
+        return jax.lax.fori_loop(0, periods, advance, state)
+
+    def theta(seed: int) -> Any:
+        return jnp.asarray(draw(simulator.parameters, worlds, seed), dtype)
+
     before = time.perf_counter()
-    start = (draws[0], qvel, commands)
-    beginning = jax.jit(jax.vmap(begin)).lower(*start).compile()
-    shapes = jax.eval_shape(jax.vmap(begin), *start)
-    going_on = jax.jit(jax.vmap(go_on)).lower(*shapes, commands).compile()
+    opening = jax.jit(jax.vmap(begin)).lower(theta(0), qvel, commands[0]).compile()
+    batch = opening(theta(0), qvel, commands[0])
+    going_on = jax.jit(go_on).lower(*batch, commands, 1).compile()
     compiling = time.perf_counter() - before
-    jax.block_until_ready(beginning(*start))
-    starting = min(_seconds(beginning, theta, qvel, commands) for theta in draws[1:])
-    batch = jax.block_until_ready(beginning(*start))
-    work = worlds * periods * simulator.substeps
-    return Ready(compiling, starting, work, lambda: going_on(*batch, commands))
+
+    def start(seed: int) -> Any:
+        return going_on(*opening(theta(seed), qvel, commands[0]), commands, 1)
+
+    work = worlds * simulator.substeps
+    return Ready(compiling, start, lambda periods: going_on(*batch, commands, periods), work)
 
 
 def rates(candidates: Sequence[Ready], seconds: float) -> list[Rate]:
@@ -102,21 +112,34 @@ def rates(candidates: Sequence[Ready], seconds: float) -> list[Rate]:
 
     Args:
         candidates: Compiled rollouts.
-        seconds: How long to repeat each [s]; at least twice.
+        seconds: How long to run each [s], in all; `REPEATS[0]` times at least, of one period each.
     """
-    for candidate in candidates:
-        jax.block_until_ready(candidate.run())
     least, most = REPEATS
+    periods, starts = [], []
+    for candidate in candidates:
+        jax.block_until_ready(candidate.run(1))
+        one = min(_seconds(candidate.run, 1) for _ in range(2))
+        periods.append(max(1, int(seconds / most / max(one, 1e-9))))
+        jax.block_until_ready(candidate.start(0))
+        starts.append(min(_seconds(candidate.start, seed) for seed in (1, 2)))
     times: list[list[float]] = [[] for _ in candidates]
-    while len(times[0]) < least or (
-        sum(map(sum, times)) < seconds * len(times) and len(times[0]) < most
-    ):
-        for candidate, taken in zip(candidates, times, strict=True):
-            taken.append(_seconds(candidate.run))
+    end = time.perf_counter() + seconds * len(candidates)
+    while len(times[0]) < least or (time.perf_counter() < end and len(times[0]) < most):
+        turn = list(range(len(candidates)))
+        # forwards and backwards: a load that grows favours nobody
+        for i in turn if len(times[0]) % 2 == 0 else turn[::-1]:
+            taken = _seconds(candidates[i].run, periods[i])
+            times[i].append(taken / (periods[i] * candidates[i].steps))
     return [
-        Rate(c.compile, c.start, c.steps / min(taken))
-        for c, taken in zip(candidates, times, strict=True)
+        _rate(candidate, start, taken)
+        for candidate, start, taken in zip(candidates, starts, times, strict=True)
     ]
+
+
+def _rate(candidate: Ready, start: float, taken: Sequence[float]) -> Rate:
+    low, middle, high = np.quantile(1 / np.array(taken), (0.25, 0.5, 0.75))
+    spread = (high - low) / 2 / middle
+    return Rate(candidate.compile, start, float(middle), float(spread), tuple(taken))
 
 
 def draw(parameters: ParameterSet, worlds: int, seed: int) -> Float[np.ndarray, "world param"]:
@@ -140,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("robot", help="robot folder")
     parser.add_argument("--engines", nargs="+", default=["mujoco", "mjx"])
     parser.add_argument("--worlds", nargs="+", type=int, default=[64, 1024])
-    parser.add_argument("--periods", type=int, default=20, help="control periods in one call")
+    parser.add_argument("--seconds", type=float, default=2.0, help="how long to run each [s]")
     parser.add_argument("--budget", type=float, default=120.0, help="start nothing after this [s]")
     options = parser.parse_args(arguments)
     backend.prepare()
@@ -148,17 +171,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         robot = robots.load(options.robot)
         print(f"{robot.name}: {len(robot.parameters)} parameters, {jax.devices()[0].device_kind}")
-        print(f"{'engine':8} {'worlds':>7} {'steps/s':>12} {'new θ [s]':>10} {'compile [s]':>12}")
+        print(f"{'engine':8} {'worlds':>7} {'steps/s':>21} {'new θ [s]':>10} {'compile [s]':>12}")
         for engine in options.engines:
             simulator = world.make(robot, engine)
             for worlds in options.worlds:
                 if time.perf_counter() - begun > options.budget:
                     print(f"{engine:8} {worlds:7d} {'over budget':>12}")
                     continue
-                (rate,) = rates([ready(simulator, worlds, options.periods)], seconds=1.0)
+                (rate,) = rates([ready(simulator, worlds)], options.seconds)
                 print(
-                    f"{engine:8} {worlds:7d} {rate.steps:12,.0f} {rate.start:10.3f} "
-                    f"{rate.compile:12.1f}",
+                    f"{engine:8} {worlds:7d} {rate.steps:12,.0f} ± {100 * rate.spread:4.1f} % "
+                    f"{rate.start:10.3f} {rate.compile:12.1f}",
                     flush=True,
                 )
     except S2RError as error:
