@@ -390,7 +390,8 @@ def _check_delays(robot: Robot) -> None:
     corners = [nominal]
     for bound in (robot.parameters.low, robot.parameters.high):
         corners.append(nominal | apply(delays, np.array(bound, dtype=float), nominal, xp=np))
-    for action, jitter, delay, rate in (tuple(corner[name] for name in fields) for corner in corners):
+    for corner in corners:
+        action, jitter, delay, rate = (corner[name] for name in fields)
         total = max(float(action) + float(jitter), robot.max_latency)
         if total > longest:
             raise BadValue(robot.file, "latency (action + jitter)", total, expected)

@@ -103,6 +103,44 @@ def test_clamp_removes_the_free_joint(folder):
             "unknown transform 'exp'",
         ),
         ("name: arm", "name: [", BadValue, "valid YAML"),
+        (
+            "motors:",
+            "driver: {kind: foo}\nmotors:",
+            UnknownName,
+            "robot.yaml: driver: unknown driver 'foo'; available: udp",
+        ),
+        ("motors:", "driver: {knd: udp}\nmotors:", UnknownName, "did you mean 'kind'"),
+        (
+            "motors:",
+            "latency: {action: 1e9}\nmotors:",
+            BadValue,
+            r"latency \(action \+ jitter\) is 1000000000.0, expected 100 s at most, 10000 control "
+            "periods, within all bounds",
+        ),
+        (
+            "motors:",
+            "latency: {jitter: 1e9}\nmotors:",
+            BadValue,
+            r"\(action \+ jitter\) is 1000000000.0, expected 100 s",
+        ),
+        (
+            "  - {target: joint/elbow/damping, bounds: [0, 1]}",
+            "  - {target: latency/action, bounds: [0, 1e9]}",
+            BadValue,
+            r"latency \(action \+ jitter\) is 1000000000.0, expected 100 s",
+        ),
+        (
+            "motors:",
+            "signals: {joint/elbow/position: {delay: 1e9}}\nmotors:",
+            BadValue,
+            r"latency/joint/elbow/position \(delay \+ 1 / rate\) is 1000000000.0, expected 100 s",
+        ),
+        (
+            "motors:",
+            "signals: {joint/elbow/position: {rate: 1e-9}}\nmotors:",
+            BadValue,
+            r"latency/joint/elbow/position \(delay \+ 1 / rate\) is 9+.*, expected 100 s",
+        ),
     ],
 )
 def test_mistakes_name_the_place_and_the_choices(folder, old, new, kind, message):
