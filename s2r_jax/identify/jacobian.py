@@ -5,6 +5,7 @@ windows' starts where those are unknown too. Unknowns of independent parts of th
 direction (`coloring.py`).
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -94,10 +95,14 @@ def linearize_fd(
     return Linearization(values[0], slope[..., : z.size], slope[..., z.size :])
 
 
+@functools.lru_cache(maxsize=8)
 def compile_linearization(
     simulator: Simulator, method: str, step: float = IdentifyConfig.step
 ) -> Linearize:
-    """Return the jitted linearisation of a method (`lm`: forward mode, `fd`: differences)."""
+    """Return the jitted linearisation of a method (`lm`: forward mode, `fd`: differences).
+
+    The same function for the same simulator, so that a second fit finds it traced and compiled.
+    """
     if method == "lm":
         return jax.jit(lambda *given: linearize_forward(simulator, *given))
     return jax.jit(lambda *given: linearize_fd(simulator, *given, step=step))
