@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import mujoco
 import numpy as np
 from mujoco.batch import Batch
 
-from s2r_jax import backend, robot
+from s2r_jax import backend
+from s2r_jax import robot as robots
 from s2r_jax.robot import Robot
 from s2r_jax.sim import bench, world
 from s2r_jax.sim.engines import ENGINES
@@ -120,9 +120,15 @@ MODELS: dict[str, tuple[Callable[[], str], tuple[str, ...]]] = {
     "pendulum": (
         lambda: PENDULUM,
         ("body/pole/mass, bounds: [0.3, 0.5]", "joint/hinge/damping, bounds: [0.01, 0.1]",
-         "joint/hinge/armature, bounds: [1.0e-4, 0.01]", "actuator/hinge/gear, bounds: [0.8, 1.2]",
-         "option/gravity:2, bounds: [-10, -9.6]", "body/pole/pos:2, bounds: [-0.1, 0.1]",
-         "motor/hinge/strength, bounds: [0.8, 1.2]"),
+         "joint/hinge/armature, bounds: [1.0e-4, 0.01]", "joint/hinge/stiffness, bounds: [0, 0.1]",
+         "joint/hinge/springref, bounds: [-0.1, 0.1]", "actuator/hinge/gear, bounds: [0.8, 1.2]",
+         "motor/hinge/strength, bounds: [0.8, 1.2]",
+         "actuator/hinge/strength, bounds: [0.8, 1.2], operation: scale",
+         *(f"option/gravity:{k}, bounds: [{low}, {low + 0.4}]" for k, low in
+           enumerate((-0.2, -0.2, -10.0))),
+         *(f"body/pole/pos:{k}, bounds: [-0.1, 0.1]" for k in range(3)),
+         *(f"body/pole/ipos:{k}, bounds: [-0.01, 0.01], operation: add" for k in range(3)),
+         *(f"body/pole/inertia:{k}, bounds: [0.9, 1.1], operation: scale" for k in range(3))),
     ),
     "ant": (
         ant,
@@ -163,7 +169,7 @@ def load(name: str, folder: Path, with_parameters: bool) -> Robot:
     if not with_parameters:
         lines[-1] = "parameters: []"
     (folder / "robot.yaml").write_text("\n".join(lines))
-    return robot.load(folder)
+    return robots.load(folder)
 
 
 def measure(row: Row, folder: Path, seconds: float) -> list[bench.Rate]:
@@ -171,59 +177,58 @@ def measure(row: Row, folder: Path, seconds: float) -> list[bench.Rate]:
     plain, random = (
         load(row.model, folder / row.model / kind, kind == "random") for kind in ("plain", "random")
     )
+    # ours first: they silence Warp, which would announce itself on standard output
+    ours = [bench.ready(world.make(r, row.engine), row.worlds) for r in (plain, random)]
     bare = {"mujoco": bare_c, "mjx": bare_mjx, "warp": bare_warp}[row.engine]
-    candidates = [bare(plain.model, row.worlds)]
-    for loaded in (plain, random):
-        candidates.append(bench.ready(world.make(loaded, row.engine), row.worlds))
-    return bench.rates(candidates, seconds)
+    return bench.rates([bare(plain, row.worlds), *ours], seconds)
 
 
-def bare_c(model: mujoco.MjModel, worlds: int) -> bench.Ready:
+def bare_c(robot: Robot, worlds: int) -> bench.Ready:
     """Step `mujoco.batch` with new controls every period."""
-    batch = Batch(model, nsim=worlds)
-    controls = np.random.default_rng(0).uniform(-0.3, 0.3, (bench.COMMANDS, worlds, model.nu))
+    batch, scene = Batch(robot.model, nsim=worlds), bench.scene(robot, worlds)
 
     def run(periods: int) -> None:
+        for name, start in (("qpos", scene.qpos), ("qvel", scene.qvel), ("qacc_warmstart", 0)):
+            batch.bind(name)[:] = start
         for period in range(periods):
-            batch.bind("ctrl")[:] = controls[period % bench.COMMANDS]
+            batch.bind("ctrl")[:] = scene.commands[period % bench.COMMANDS]
             batch.step(nstep=SUBSTEPS)
 
     return bench.Ready(0.0, lambda seed: run(1), run, worlds * SUBSTEPS)
 
 
-def bare_mjx(model: mujoco.MjModel, worlds: int) -> bench.Ready:
+def bare_mjx(robot: Robot, worlds: int) -> bench.Ready:
     """Loop over MJX's own step, the whole `Data` carried along."""
-    return _bare(model, worlds, "jax", {})
+    return _bare(robot, worlds, "jax", {})
 
 
-def bare_warp(model: mujoco.MjModel, worlds: int) -> bench.Ready:
+def bare_warp(robot: Robot, worlds: int) -> bench.Ready:
     """Loop over MJX's step on its Warp implementation."""
-    return _bare(model, worlds, "warp", {"naconmax": 8 * worlds, "njmax": 128})
+    return _bare(robot, worlds, "warp", {"naconmax": 8 * worlds, "njmax": 128})
 
 
-def _bare(host: mujoco.MjModel, worlds: int, implementation: str, room: Any) -> bench.Ready:
+def _bare(robot: Robot, worlds: int, implementation: str, room: Any) -> bench.Ready:
     # first imported by s2r_jax.sim: MJX says on standard output what it lacks
     from mujoco import mjx
 
-    model = mjx.put_model(host, impl=implementation)
-    blank = mjx.make_data(host, impl=implementation, **room)
-    controls = jax.random.uniform(
-        jax.random.key(0), (worlds, bench.COMMANDS, host.nu), minval=-0.3, maxval=0.3
-    )
+    model = mjx.put_model(robot.model, impl=implementation)
+    blank = mjx.make_data(robot.model, impl=implementation, **room)
+    _, qvel, commands = (jax.numpy.asarray(x, "float32") for x in bench.scene(robot, worlds))
 
-    def one(controls: Any, periods: Any) -> Any:
+    def one(qvel: Any, commands: Any, periods: Any) -> Any:
         def advance(period: Any, data: Any) -> Any:
-            data = data.replace(ctrl=controls[period % bench.COMMANDS])
+            data = data.replace(ctrl=commands[period % bench.COMMANDS])
             return jax.lax.fori_loop(0, SUBSTEPS, lambda _, d: mjx.step(model, d), data)
 
-        return jax.lax.fori_loop(0, periods, advance, blank).qpos
+        return jax.lax.fori_loop(0, periods, advance, blank.replace(qvel=qvel)).qpos
 
     before = time.perf_counter()
-    compiled = jax.jit(jax.vmap(one, in_axes=(0, None))).lower(controls, 1).compile()
+    batched = jax.jit(jax.vmap(one, in_axes=(0, 1, None)))
+    compiled = batched.lower(qvel, commands, 1).compile()
     compiling = time.perf_counter() - before
 
     def run(periods: int) -> Any:
-        return compiled(controls, periods)
+        return compiled(qvel, commands, periods)
 
     return bench.Ready(compiling, lambda seed: run(1), run, worlds * SUBSTEPS)
 

@@ -22,6 +22,7 @@ from s2r_jax import backend
 from s2r_jax import robot as robots
 from s2r_jax.errors import S2RError
 from s2r_jax.parameters import ParameterSet
+from s2r_jax.robot import Robot
 from s2r_jax.sim import probe, world
 from s2r_jax.sim.world import Simulator
 
@@ -63,6 +64,28 @@ class Rate(NamedTuple):
     """Time of one physics step of one world in each run [s]."""
 
 
+class Scene(NamedTuple):
+    """How all worlds start, and what they are told."""
+
+    qpos: Float[np.ndarray, " nq"]
+    """Start, the same for all."""
+    qvel: Float[np.ndarray, "world nv"]
+    """First speeds [rad/s, m/s]."""
+    commands: Float[np.ndarray, "period world nu"]
+    """Random commands within the robot's limits; after the last, the first again."""
+
+
+def scene(robot: Robot, worlds: int) -> Scene:
+    """Return a start in which worlds differ even without θ.
+
+    The solver of a batch works until its slowest world is done.
+    """
+    targets = probe.random_commands(robot, COMMANDS + worlds, seed=0)
+    windows = np.arange(COMMANDS)[:, None] + np.arange(worlds)
+    speeds = np.random.default_rng(0).normal(scale=SPEED, size=(worlds, robot.model.nv))
+    return Scene(np.array(robot.model.qpos0), speeds, targets[windows])
+
+
 def ready(simulator: Simulator, worlds: int) -> Ready:
     """Compile a batch of worlds under random commands, for any number of control periods.
 
@@ -70,13 +93,8 @@ def ready(simulator: Simulator, worlds: int) -> Ready:
         simulator: Robot on an engine.
         worlds: Worlds side by side, each with its own θ.
     """
-    model, dtype = simulator.robot.model, jnp.float32
-    # Worlds differ even without θ: the solver of a batch works until its slowest world is done.
-    targets = probe.random_commands(simulator.robot, COMMANDS + worlds, seed=0)
-    windows = np.arange(COMMANDS)[:, None] + np.arange(worlds)
-    commands = jnp.asarray(targets[windows], dtype)
-    speeds = np.random.default_rng(0).normal(scale=SPEED, size=(worlds, model.nv))
-    qpos, qvel = jnp.asarray(model.qpos0, dtype), jnp.asarray(speeds, dtype)
+    dtype = jnp.float32
+    qpos, qvel, commands = (jnp.asarray(x, dtype) for x in scene(simulator.robot, worlds))
 
     def begin(theta: Any, qvel: Any, first: Any) -> Any:
         w = simulator.world(theta)
@@ -115,21 +133,21 @@ def rates(candidates: Sequence[Ready], seconds: float) -> list[Rate]:
         seconds: How long to run each [s], in all; `REPEATS[0]` times at least, of one period each.
     """
     least, most = REPEATS
-    periods, starts = [], []
+    slowest, starts = 0.0, []
     for candidate in candidates:
         jax.block_until_ready(candidate.run(1))
-        one = min(_seconds(candidate.run, 1) for _ in range(2))
-        periods.append(max(1, int(seconds / most / max(one, 1e-9))))
+        slowest = max(slowest, min(_seconds(candidate.run, 1) for _ in range(2)))
         jax.block_until_ready(candidate.start(0))
         starts.append(min(_seconds(candidate.start, seed) for seed in (1, 2)))
+    periods = max(1, int(seconds / most / max(slowest, 1e-9)))  # the same motion for all
     times: list[list[float]] = [[] for _ in candidates]
     end = time.perf_counter() + seconds * len(candidates)
     while len(times[0]) < least or (time.perf_counter() < end and len(times[0]) < most):
         turn = list(range(len(candidates)))
         # forwards and backwards: a load that grows favours nobody
         for i in turn if len(times[0]) % 2 == 0 else turn[::-1]:
-            taken = _seconds(candidates[i].run, periods[i])
-            times[i].append(taken / (periods[i] * candidates[i].steps))
+            taken = _seconds(candidates[i].run, periods)
+            times[i].append(taken / (periods * candidates[i].steps))
     return [
         _rate(candidate, start, taken)
         for candidate, start, taken in zip(candidates, starts, times, strict=True)
