@@ -10,11 +10,12 @@ COMMANDS = {
     "check": ("check", "what the engines would ignore, which parameters have no effect"),
     "identify": ("identify", "fit the robot's parameters to logs, with uncertainty"),
     "replay": ("replay", "simulate logs and count the errors"),
+    "plan": ("plan", "an excitation to record next, and what it will make identifiable"),
     "randomize": ("randomize", "a distribution over the parameters"),
     "train": ("train", "train a policy on randomised worlds"),
     "validate": ("validate", "a policy on randomised worlds: returns, tail risk, verdict"),
     "export": ("export", "pack a trained policy as a bundle for the robot"),
-    "emulate": ("emulate", "a robot process with hidden parameters, speaking UDP"),
+    "emulate": ("emulate", "a robot with hidden parameters: speaks UDP, or plays a file"),
     "deploy": ("deploy", "run a bundle on a robot"),
     "adapt": ("adapt", "align an image encoder from simulation to reality"),
 }  # fmt: skip

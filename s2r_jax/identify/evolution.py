@@ -11,8 +11,9 @@ from jaxtyping import Float
 
 #: Step in the unit cube at first, and its factors after a generation with and without success.
 STEP, LONGER, SHORTER = 0.25, 1.2, 0.8
-#: Parents that have children, share of genes that change, and of actuators taken from the other.
-PARENTS, CHANGED, SWAPPED = 4, 0.35, 0.3
+#: Parents that have children; share of actuators that change, of genes in them, and of actuators
+#: taken from another parent.
+PARENTS, MOVED, CHANGED, SWAPPED = 4, 0.4, 0.35, 0.3
 
 
 class Candidate(NamedTuple):
@@ -29,7 +30,7 @@ class Candidate(NamedTuple):
 def first(
     families: tuple[str, ...], count: int, shape: tuple[int, int], rng: np.random.Generator
 ) -> list[Candidate]:
-    """Return random candidates, all families alike; the very first is a flat multisine.
+    """Return random candidates, all families alike.
 
     Args:
         families: To choose from.
@@ -73,7 +74,10 @@ def children(
             other = others[int(rng.integers(len(others)))]
             taken = rng.random(len(coefficients)) < SWAPPED
             coefficients[taken] = other.coefficients[taken]
-        changed = rng.random(coefficients.shape) < CHANGED
+        # A few joints at a time: what is good about the others should stay.
+        few = rng.permutation(len(coefficients))[: max(1, round(MOVED * len(coefficients)))]
+        changed = np.zeros(coefficients.shape, bool)
+        changed[few] = rng.random((len(few), coefficients.shape[1])) < CHANGED
         moved = coefficients + changed * step * rng.standard_normal(coefficients.shape)
         # Reflected at the walls of the cube.
         moved = np.abs(moved)

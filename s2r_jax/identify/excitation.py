@@ -2,10 +2,7 @@
 
 Every family gives a shape in [-1, 1] for each actuator; it is laid into the band of what may be
 commanded, and fades in and out from a pose at rest. The same coefficients serve all families, so
-that a search can move between them.
-
-Sums of sines start from Schroeder's phases, which keep the peak low for the power: IEEE Trans.
-Information Theory 16 (1970) 85. Sequences of ramps and holds break stiction and show gravity.
+that a search can move between them. Sequences of ramps and holds break stiction and show gravity.
 """
 
 from collections.abc import Callable
@@ -41,7 +38,7 @@ def kind_of(robot: Robot, actuator: int) -> Kind:
     """Return what a motor's target is."""
     kind = robot.motors.kind
     if kind != "native":
-        return {"torque": "effort", "rotor": "throttle"}.get(kind, "angle")  # type: ignore[return-value]
+        return "effort" if kind == "torque" else "throttle" if kind == "rotor" else "angle"
     # MuJoCo's servos: force = gain * ctrl - kp * length - kv * velocity.
     if robot.model.actuator_biastype[actuator] == mujoco.mjtBias.mjBIAS_AFFINE:
         _, kp, kv = robot.model.actuator_biasprm[actuator, :3]
@@ -217,12 +214,13 @@ def commands(
 
 
 def multisine(row: Float[np.ndarray, " gene"], grid: Grid) -> Float[np.ndarray, " time"]:
-    """Return a sum of sines, its peak 1."""
+    """Return a sum of sines, its peak 1.
+
+    Schroeder's phases keep the peak low only where every harmonic is there; these are searched.
+    """
     count = grid.frequencies.size
-    index = np.arange(1, count + 1)
-    schroeder = -np.pi * index * (index - 1) / count
-    weight, turn = row[1 : 1 + count] ** 2, 2 * np.pi * (row[1 + count : 1 + 2 * count] - 0.5)
-    angle = 2 * np.pi * grid.frequencies * grid.time[:, None] + schroeder + turn
+    weight, turns = row[1 : 1 + count] ** 2, row[1 + count : 1 + 2 * count]
+    angle = 2 * np.pi * (grid.frequencies * grid.time[:, None] + turns)
     return _normed(np.sin(angle) @ weight)
 
 

@@ -100,7 +100,8 @@ class Informant:
         size = len(self.parameters)
         if not all(np.isfinite(leaf).all() for leaf in motion):
             # One excitation that diverges must not spoil those beside it.
-            good = np.array([np.isfinite(leaf).all((1, 2)) for leaf in motion]).all(0)
+            good = np.asarray(np.isfinite(motion.signals).all((1, 2)))
+            good &= np.isfinite(motion.qpos).all((1, 2)) & np.isfinite(motion.qvel).all((1, 2))
             matrices = np.full((len(targets), size, size), np.nan)
             is_dead = np.zeros((len(targets), size), bool)
             calm = np.where(good[:, None, None], targets, targets[good][:1] if good.any() else 0.0)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import mujoco
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from s2r_jax.document import mapping, number
 from s2r_jax.errors import BadValue
@@ -20,6 +20,7 @@ from s2r_jax.parameters import ParameterSet, apply, is_model_field
 from s2r_jax.robot import Robot
 from s2r_jax.sim import latency, world
 from s2r_jax.sim.world import Simulator, State, World
+from s2r_jax.types import Array
 
 #: Fields that MuJoCo's own actuators make their force of.
 FORCE_FIELDS = ("actuator_gainprm", "actuator_biasprm", "actuator_gear")

@@ -21,7 +21,7 @@ from s2r_jax.robot import Robot
 from s2r_jax.types import Log, Posterior
 
 #: Tries to bring an excitation within the limits by making it smaller.
-REPAIRS = 4
+REPAIRS = 3
 #: Of the θ for which the limits must hold in the end, those that are looked at during the search.
 WATCHED = 4
 #: Sizes at which the verified plan is tried, should larger ones break a limit at some θ.
@@ -37,7 +37,8 @@ class Info(NamedTuple):
     """Largest share of a limit that it uses."""
     allowed: int
     """Candidates of this generation within the limits."""
-    step: float
+    spread: float
+    """Step of the search in the unit cube."""
 
 
 class Option(NamedTuple):
@@ -111,16 +112,21 @@ def plan(
     """
     began = time.perf_counter()
     search = _Search(robot, config, known)
-    best = search.run(callback)
-    option = search.verified(best)
-    baselines = {
-        "chirp": search.baseline("chirp", _plain_chirp(search.shape)),
-        "random multisine": search.baseline("multisine", _flat_multisine(search.shape, config)),
+    chosen = search.verified(search.run(callback))
+    plain = {
+        "chirp": ("chirp", _plain_chirp(search.shape)),
+        "random multisine": ("multisine", _flat_multisine(search.shape, config)),
     }
-    for other in baselines.values():
+    others = search.largest(list(plain.values()))
+    for other in others:
         # The search should not lose to what anybody would try first.
-        if other is not None and other.gain > option.gain:
-            option = other
+        if other is not None and other.candidate.gain > chosen.candidate.gain:
+            chosen = other
+    option, *rest = search.options([chosen, *[other for other in others if other is not None]])
+    baselines = dict.fromkeys(plain)
+    baselines |= dict(
+        zip([n for n, o in zip(plain, others, strict=True) if o is not None], rest, strict=True)
+    )
     return Plan(
         option,
         baselines,
@@ -133,6 +139,14 @@ def plan(
         (*search.notes, *_notes(robot, search.limits)),
         time.perf_counter() - began,
     )
+
+
+class _Checked(NamedTuple):
+    """A candidate that keeps the limits at every θ looked at."""
+
+    candidate: Candidate
+    used: Float[np.ndarray, " limit"]
+    extremes: margins.Extremes
 
 
 class _Search:
@@ -191,7 +205,7 @@ class _Search:
     def used(
         self, candidates: list[Candidate], thetas: Float[np.ndarray, "draw param"]
     ) -> tuple[Float[np.ndarray, "candidate limit"], margins.Extremes]:
-        """Return the largest shares of limits over θ, that of commands last, and what is reached."""
+        """Return the largest shares of limits over θ, that of commands last, and the extremes."""
         targets = self.targets(candidates)
         reached = self.response(thetas, targets)
         shares = margins.used(self.limits, reached).max(1)
@@ -201,9 +215,9 @@ class _Search:
         )
         return np.concatenate([shares, told[:, None]], axis=1), worst
 
-    def verified(self, candidates: list[Candidate]) -> Option:
+    def verified(self, candidates: list[Candidate]) -> _Checked:
         """Return the best candidate that keeps the limits at all θ, made smaller if need be."""
-        top = candidates[: self.config.population]
+        top = self._padded(candidates[: self.config.population])
         worst = np.zeros(0)
         for size in SIZES:
             tried = [evolution.shrunk(c, size) for c in top]
@@ -215,26 +229,57 @@ class _Search:
                 gains = np.where(good, [c.gain for c in tried], -np.inf)
                 if np.isfinite(gains.max()):
                     at = int(np.argmax(gains))
-                    return self._option(tried[at], shares[at], _row(reached, at))
+                    return _Checked(tried[at], shares[at], _row(reached, at))
             worst = shares[np.argmin(shares.max(1))]
         raise self._impossible(worst)
 
-    def baseline(self, family: str, coefficients: np.ndarray) -> Option | None:
-        """Return a plain excitation at the amplitude that says most within the limits."""
-        count = self.config.population
-        levels = np.linspace(1.0, 1.0 / count, count)
+    def largest(self, plain: list[tuple[str, np.ndarray]]) -> list[_Checked | None]:
+        """Return plain excitations at the amplitude that says most within the limits.
+
+        Args:
+            plain: Family and coefficients of each; None in the result where no amplitude fits.
+        """
+        count = self.config.population // len(plain)
         tried = []
-        for level in levels:
-            own = coefficients.copy()
-            own[:, 0] = level
-            tried.append(Candidate(family, own))
-        shares, reached = self.used(tried, self.checks)
-        tried = self._judged(tried)
-        gains = np.where(shares.max(1) <= self.most, [c.gain for c in tried], -np.inf)
-        at = int(np.argmax(gains))
-        if not np.isfinite(gains[at]):
-            return None
-        return self._option(tried[at], shares[at], _row(reached, at))
+        for family, coefficients in plain:
+            for level in np.linspace(1.0, 1.0 / count, count):
+                own = coefficients.copy()
+                own[:, 0] = level
+                tried.append(Candidate(family, own))
+        padded = self._padded(tried)
+        shares, reached = self.used(padded, self.checks)
+        gains = np.array([c.gain for c in self._judged(padded)])
+        gains = np.where(shares.max(1) <= self.most, gains, -np.inf)
+        found: list[_Checked | None] = []
+        for k in range(len(plain)):
+            at = k * count + int(np.argmax(gains[k * count : (k + 1) * count]))
+            one = padded[at]._replace(gain=float(gains[at]))
+            is_good = np.isfinite(gains[at])
+            found.append(_Checked(one, shares[at], _row(reached, at)) if is_good else None)
+        return found
+
+    def options(self, checked: list[_Checked]) -> list[Option]:
+        """Return what is predicted of excitations that keep the limits."""
+        theta = self.thetas[0]
+        targets = self.targets(self._padded([one.candidate for one in checked]))
+        motion = self.informant.motion(theta, targets)
+        predictions = self.informant.predict(theta, targets)
+        return [
+            Option(
+                one.candidate.family,
+                targets[k],
+                one.candidate.gain,
+                predictions[k],
+                Motion(*[leaf[k : k + 1] for leaf in motion]),
+                one.used,
+                one.extremes,
+            )
+            for k, one in enumerate(checked)
+        ]
+
+    def _padded(self, candidates: list[Candidate]) -> list[Candidate]:
+        """Return as many candidates as ever, so that nothing is compiled anew."""
+        return [*candidates, *[candidates[0]] * (self.config.population - len(candidates))]
 
     def _repaired(self, candidates: list[Candidate]) -> list[Candidate]:
         """Return candidates made smaller until they keep the limits, as far as that goes."""
@@ -259,20 +304,10 @@ class _Search:
         gains = np.zeros(len(candidates))
         for theta, prior in zip(self.thetas, self.priors, strict=True):
             matrices, _ = self.informant.information(theta, targets)
-            calm = np.isfinite(matrices).all((1, 2))
+            calm = np.asarray(np.isfinite(matrices).all((1, 2)))
             found = prior.gain(np.where(calm[:, None, None], matrices, 0.0))
             gains += np.where(calm, found, -np.inf) / len(self.thetas)
         return [c._replace(gain=float(g)) for c, g in zip(candidates, gains, strict=True)]
-
-    def _option(self, candidate: Candidate, used: np.ndarray, extremes: margins.Extremes) -> Option:
-        # As many excitations as ever, so that nothing is compiled anew.
-        targets = self.targets([candidate] * self.config.population)
-        motion = self.informant.motion(self.thetas[0], targets)
-        prediction = self.informant.predict(self.thetas[0], targets)[0]
-        motion = Motion(*[leaf[:1] for leaf in motion])
-        return Option(
-            candidate.family, targets[0], candidate.gain, prediction, motion, used, extremes
-        )
 
     def _impossible(self, worst: np.ndarray) -> BadValue:
         names = limit_names(self.robot, self.limits)

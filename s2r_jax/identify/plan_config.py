@@ -1,4 +1,4 @@
-"""Settings of planning an excitation. Imports nothing heavy: the command line shows them as help."""
+"""Settings of planning. Imports nothing heavy: the command line shows them as help."""
 
 from dataclasses import dataclass
 
@@ -35,7 +35,7 @@ class PlanConfig:
     """Further θ for which the limits must hold in simulation, every physics step of it."""
     population: int = 12
     """Excitations tried at once."""
-    generations: int = 10
+    generations: int = 8
     """How often."""
     seed: int = 0
     """Of the search and of the drawn θ."""
