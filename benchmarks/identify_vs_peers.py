@@ -49,7 +49,7 @@ NOISE = (2e-3, 2e-2)
 #: Rows of a window, where the log is cut into windows that start at the measured state.
 WINDOW = 27
 #: Of CMA-ES; the toolbox's problem needs this many to come near the bottom.
-CMAES_GENERATIONS = 60
+CMAES_GENERATIONS = 40
 NAMES = [f"joint{k}" for k in range(1, 6)]
 
 #: parent position, mass, inertia about x = y and z, centre, axis, damping, length, radius
