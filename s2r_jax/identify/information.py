@@ -255,3 +255,9 @@ def draws(
         theta = np.asarray(constrain(parameters, jnp.asarray(np.clip(z, low, high))))
     theta = np.clip(theta, parameters.low, parameters.high)
     return inside(parameters, np.concatenate([first[None], theta])[:count])
+
+
+def corners(parameters: ParameterSet, count: int, seed: int) -> Float[np.ndarray, "draw param"]:
+    """Return θ with every parameter at one of its bounds, drawn at random; see `inside`."""
+    is_high = np.random.default_rng(seed).random((count, len(parameters))) < 0.5
+    return inside(parameters, np.where(is_high, parameters.high, parameters.low))

@@ -170,9 +170,11 @@ class Response:
         extremes = Extremes(qpos[q], qpos[q], jnp.zeros(len(v)), jnp.zeros(rest.size))
 
         def substep(carry: Any, _: None, command: Any) -> tuple[Any, None]:
-            state, reached = carry
-            state = simulator.step(physics, state, command)
-            torque = state.torque if force is None else force(physics, state)
+            before, reached = carry
+            state = simulator.step(physics, before, command)
+            # What acted during the step: the state before it, under the commands of now.
+            acted = before._replace(line=state.line)
+            torque = state.torque if force is None else force(physics, acted)
             at, speed = state.physics.qpos[q], jnp.abs(state.physics.qvel[v])
             # NaN passes through both, so that divergence shows.
             low, high = jnp.minimum(reached.low, at), jnp.maximum(reached.high, at)

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from s2r_jax.errors import BadValue
 from s2r_jax.identify import evolution, excitation, margins
 from s2r_jax.identify.evolution import Candidate
-from s2r_jax.identify.information import Informant, Motion, Prediction, Prior, draws
+from s2r_jax.identify.information import Informant, Motion, Prediction, Prior, corners, draws
 from s2r_jax.identify.plan_config import PlanConfig
 from s2r_jax.robot import Robot
 from s2r_jax.types import Log, Posterior
@@ -112,14 +112,14 @@ def plan(
     """
     began = time.perf_counter()
     search = _Search(robot, config, known)
-    chosen = search.verified(search.run(callback))
     plain = {
         "chirp": ("chirp", _plain_chirp(search.shape)),
         "random multisine": ("multisine", _flat_multisine(search.shape, config)),
     }
+    # The search begins with what anybody would try first, and should not lose to it.
+    chosen = search.verified(search.run([Candidate(*one) for one in plain.values()], callback))
     others = search.largest(list(plain.values()))
     for other in others:
-        # The search should not lose to what anybody would try first.
         if other is not None and other.candidate.gain > chosen.candidate.gain:
             chosen = other
     option, *rest = search.options([chosen, *[other for other in others if other is not None]])
@@ -163,20 +163,23 @@ class _Search:
         self.response = margins.Response(robot, self.pose, self.band.rest)
         parameters = robot.parameters
         self.thetas = draws(parameters, config.draws, config.seed, known)
-        self.checks = np.concatenate(
-            [self.thetas, draws(parameters, config.checks + 1, config.seed + 1, known)[1:]]
-        )
+        further = draws(parameters, config.checks + 1, config.seed + 1, known)[1:]
+        if known is None:
+            # What is fastest, heaviest, weakest sits in the corners: every other θ is one.
+            further[::2] = corners(parameters, len(further[::2]), config.seed)
+        self.checks = np.concatenate([self.thetas, further])
         self.priors = [Prior(parameters, theta) for theta in self.thetas]
         self.is_angle = np.array(
             [excitation.kind_of(robot, i) == "angle" for i in range(robot.model.nu)]
         )
         self.most = 1 - config.margin
 
-    def run(self, callback: Callback | None) -> list[Candidate]:
-        """Return the candidates seen, best first."""
+    def run(self, begin: list[Candidate], callback: Callback | None) -> list[Candidate]:
+        """Return the candidates seen, best first; those to begin with are among the first."""
         config, rng = self.config, np.random.default_rng(self.config.seed)
         families = tuple(excitation.FAMILIES)
-        new = evolution.first(families, config.population, self.shape, rng)
+        count = config.population - len(begin)
+        new = [*begin, *evolution.first(families, count, self.shape, rng)]
         seen: list[Candidate] = []
         step = evolution.STEP
         for generation in range(1, config.generations + 1):
@@ -333,6 +336,7 @@ def _row(extremes: margins.Extremes, at: int) -> margins.Extremes:
 def _plain_chirp(shape: tuple[int, int]) -> np.ndarray:
     """Return the sweep that anybody would try: all joints alike, slow to fast, about the middle."""
     coefficients = np.full(shape, 0.5)
+    coefficients[:, 0] = 1.0
     coefficients[:, excitation.HEAD : excitation.HEAD + 3] = 0.0, 1.0, 0.0
     return coefficients
 

@@ -32,7 +32,8 @@ class PlanConfig:
     """θ over which the information is averaged, the expected one among them: a plan that is best
     for one θ alone may be poor for the machine that comes."""
     checks: int = 16
-    """Further θ for which the limits must hold in simulation, every physics step of it."""
+    """Further θ for which the limits must hold in simulation, every physics step of it. Without
+    an identified posterior half of them are corners of the bounds."""
     population: int = 12
     """Excitations tried at once."""
     generations: int = 8
