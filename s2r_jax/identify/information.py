@@ -223,10 +223,12 @@ def inside(
     width = np.where(np.isfinite(high - low), high - low, 0.0)
     low = np.where(np.isfinite(low), low + INSIDE * width, -edge)
     high = np.where(np.isfinite(high), high - INSIDE * width, edge)
+    rows = np.reshape(np.asarray(theta, dtype=float), (-1, len(parameters)))
     with jax.enable_x64(True):
         # A logit on its very bound is infinite until it is clipped.
-        z = np.clip(np.asarray(unconstrain(parameters, jnp.asarray(theta, jnp.float64))), low, high)
-        return np.asarray(constrain(parameters, jnp.asarray(z)))
+        z = np.clip([unconstrain(parameters, jnp.asarray(row)) for row in rows], low, high)
+        moved = np.array([constrain(parameters, jnp.asarray(row)) for row in z])
+    return moved.reshape(np.shape(theta))
 
 
 def draws(
@@ -252,7 +254,8 @@ def draws(
         near = rng.multivariate_normal(known.mean, known.covariance, count, check_valid="ignore")
         z = np.where(known.identifiable, near, z)
     with jax.enable_x64(True):
-        theta = np.asarray(constrain(parameters, jnp.asarray(np.clip(z, low, high))))
+        rows = np.clip(z, low, high)
+        theta = np.array([constrain(parameters, jnp.asarray(row)) for row in rows])
     theta = np.clip(theta, parameters.low, parameters.high)
     return inside(parameters, np.concatenate([first[None], theta])[:count])
 

@@ -90,12 +90,12 @@ def limits(robot: Robot) -> Limits:
 
 
 def _is_plain(model: mujoco.MjModel, i: int) -> bool:
-    return (
-        model.actuator_trntype[i] == mujoco.mjtTrn.mjTRN_JOINT
-        and model.actuator_gaintype[i] == mujoco.mjtGain.mjGAIN_FIXED
-        and model.actuator_biastype[i] in (mujoco.mjtBias.mjBIAS_NONE, mujoco.mjtBias.mjBIAS_AFFINE)
-        and model.actuator_dyntype[i] == mujoco.mjtDyn.mjDYN_NONE
-    )
+    kinds = ("trntype", "gaintype", "biastype", "dyntype")
+    found = [int(getattr(model, f"actuator_{kind}")[i]) for kind in kinds]
+    plain = [mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtGain.mjGAIN_FIXED, found[2],
+             mujoco.mjtDyn.mjDYN_NONE]  # fmt: skip
+    biases = (int(mujoco.mjtBias.mjBIAS_NONE), int(mujoco.mjtBias.mjBIAS_AFFINE))
+    return found == [int(kind) for kind in plain] and found[2] in biases
 
 
 def used(limits: Limits, extremes: Extremes) -> Float[np.ndarray, "*batch limit"]:
@@ -107,8 +107,8 @@ def used(limits: Limits, extremes: Extremes) -> Float[np.ndarray, "*batch limit"
     reached = [np.asarray(leaf, dtype=float) for leaf in extremes]
     low, high, speed, torque = reached
     is_range = np.isfinite(limits.high - limits.low)
-    middle = np.where(is_range, 0.5 * (limits.low + limits.high), 0.0)
-    half = np.where(is_range, 0.5 * (limits.high - limits.low), 1.0)
+    ends = [np.where(is_range, end, width) for end, width in ((limits.low, -1), (limits.high, 1))]
+    middle, half = 0.5 * (ends[0] + ends[1]), 0.5 * (ends[1] - ends[0])
     position = np.maximum(high - middle, middle - low) / half
     # With one end there is no width to take a share of: the end itself is the limit.
     beyond = (high > limits.high) | (low < limits.low)
@@ -167,6 +167,7 @@ class Response:
         state = simulator.init(physics, qpos, jnp.zeros(simulator.robot.model.nv), rest)
         force = native_force(simulator, theta)
         q, v = _addresses(simulator.robot.model)
+        driven = np.array(simulator.robot.motors.qposes, int)
         extremes = Extremes(qpos[q], qpos[q], jnp.zeros(len(v)), jnp.zeros(rest.size))
 
         def substep(carry: Any, _: None, command: Any) -> tuple[Any, None]:
@@ -183,6 +184,12 @@ class Response:
 
         def period(carry: Any, target: Array) -> tuple[Any, None]:
             command = simulator.nominal_command(target)
+            if simulator.robot.motors.kind == "pd":
+                # A safety filter judges a PD law by its position error, before the motion damps it.
+                before, reached = carry
+                asked = command.kp * (target - before.physics.qpos[driven])
+                most = jnp.maximum(reached.torque, jnp.abs(asked))
+                carry = before, reached._replace(torque=most)
             carry, _ = jax.lax.scan(
                 lambda c, x: substep(c, x, command), carry, None, length=self._substeps
             )
