@@ -94,6 +94,11 @@ class Robot:
 
     0: the whole log.
     """
+    robust: float
+    """Standard deviations beyond which a residual counts linearly when nothing else is asked for.
+
+    0: plain squares.
+    """
     start_std: tuple[float, float]
     """How far a window's start may lie from the measured state.
 
@@ -196,7 +201,7 @@ def load(folder: str | Path) -> Robot:
     model = motors.with_friction_rows(spec, model, f"{place}: motors")
     latency = surroundings.latency(document.get("latency", {}), f"{place}: latency")
     push, pushed = surroundings.push(document.get("push"), model, f"{place}: push")
-    window, start_std = _windows(document.get("identify", {}), f"{place}: identify")
+    window, robust, start_std = _fitting(document.get("identify", {}), f"{place}: identify")
     robot = Robot(
         folder=folder,
         name=text(document, "name", place),
@@ -217,6 +222,7 @@ def load(folder: str | Path) -> Robot:
         tasks=mapping(document.get("tasks", {}), f"{place}: tasks"),
         driver=_driver(document.get("driver", {}), f"{place}: driver"),
         window=window,
+        robust=robust,
         start_std=start_std,
     )
     _check_period(robot)
@@ -362,13 +368,14 @@ def _declared(declared: Any, place: str) -> tuple[Parameter, ...]:
     return tuple(found)
 
 
-def _windows(declared: Any, place: str) -> tuple[float, tuple[float, float]]:
-    """Return the window [s], by default a second, and the freedom of its start."""
-    entry = mapping(declared, place, ("window", "position_std", "velocity_std"))
+def _fitting(declared: Any, place: str) -> tuple[float, float, tuple[float, float]]:
+    """Return the window [s], by default a second, the robust loss, and the freedom of its start."""
+    entry = mapping(declared, place, ("window", "robust", "position_std", "velocity_std"))
+    robust = number(entry, "robust", place, 0.0, minimum=0.0)
     position = number(entry, "position_std", place, 0.0, minimum=0.0)
     velocity = number(entry, "velocity_std", place, 0.0, minimum=0.0)
     # One second is well inside what most models predict.
-    return number(entry, "window", place, 1.0, minimum=0.0), (position, velocity)
+    return number(entry, "window", place, 1.0, minimum=0.0), robust, (position, velocity)
 
 
 def _driver(declared: Any, place: str) -> Mapping[str, Any]:

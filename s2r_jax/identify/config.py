@@ -35,10 +35,10 @@ class IdentifyConfig:
     """Stop when the cost falls by less than this share in a step."""
     starts: int = 1
     """Searches: the first from the start values, others from random points in the bounds."""
-    robust: float = 0.0
+    robust: float | None = None
     """Residuals beyond this many standard deviations count linearly (pseudo-Huber).
 
-    0: plain squares.
+    0: plain squares. Default: robot.yaml's `identify: robust`, else 0.
     """
     seed: int = 0
     """Of the random starts and of the derivative check."""

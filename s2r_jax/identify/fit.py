@@ -116,6 +116,7 @@ class Problem:
     def __init__(self, robot: Robot, segments: Segments, method: str, config: IdentifyConfig):
         self.robot, self.segments, self.config = robot, segments, config
         self.parameters = robot.parameters
+        self.robust = robot.robust if config.robust is None else config.robust
         self.simulator = simulator_for(robot, method)
         kind = "lm" if method == "lm" else "fd"
         self.linearize = compile_linearization(self.simulator, kind, config.step)
@@ -136,7 +137,7 @@ class Problem:
         linear = jax.tree.map(np.asarray, self.linearize(*given))
         if not all(np.isfinite(leaf).all() for leaf in linear):
             return levenberg.Normal(np.inf, np.zeros(z.size), np.eye(z.size))
-        reduced = reduce(linear, starts, self.start_std, self.config.robust)
+        reduced = reduce(linear, starts, self.start_std, self.robust)
         self.trial = Point(z, starts, linear, reduced)
         off = (z - self.start) * self.prior
         return levenberg.Normal(
@@ -183,7 +184,7 @@ class Problem:
         if start is not None:
             z = np.asarray(unconstrain(self.parameters, jnp.asarray(start)))
         bounds, steps = levenberg.Bounds(*search_bounds(self.parameters)), self.config.iterations
-        given = (self.segments, jnp.asarray(self.precision), self.config.robust)
+        given = (self.segments, jnp.asarray(self.precision), self.robust)
         given = (*given, jnp.asarray(self.start), jnp.asarray(self.prior))
         reached = [0]
 

@@ -87,15 +87,22 @@ def _damped_step(state: State, bounds: Bounds) -> Float[np.ndarray, " param"]:
     Merely cutting a step at the bounds would spoil what the quadratic model promised: coordinates
     that hang together must know of each other's bounds.
     """
-    slope, matrix = state.normal.slope, state.normal.matrix
-    # Marquardt's scaling; the floor keeps parameters without effect where they are.
+    live = np.diag(state.normal.matrix) > 0  # what has no effect stays where it is
+    if not live.any():
+        return np.zeros_like(state.z)
+    slope, matrix = state.normal.slope[live], state.normal.matrix[np.ix_(live, live)]
+    # Marquardt's scaling, with a floor for what has next to no effect.
     diagonal = np.diag(matrix)
-    unit = np.sqrt(np.maximum(diagonal, 1e-12 * max(np.max(diagonal, initial=0.0), 1e-300)))
+    unit = np.sqrt(np.maximum(diagonal, 1e-12 * np.max(diagonal, initial=0.0)))
     values, vectors = np.linalg.eigh(matrix / np.outer(unit, unit))
-    root = np.sqrt(np.maximum(values, 0.0) + state.damping)[:, None] * vectors.T
-    wanted = -(vectors.T @ (slope / unit)) / np.sqrt(np.maximum(values, 0.0) + state.damping)
-    low, high = (bounds.low - state.z) * unit, (bounds.high - state.z) * unit
-    return scipy.optimize.lsq_linear(root, wanted, (low, high), method="bvls").x / unit
+    size = np.sqrt(np.maximum(values, 0.0) + state.damping)
+    low = (bounds.low - state.z)[live] * unit
+    high = (bounds.high - state.z)[live] * unit
+    wanted = -(vectors.T @ (slope / unit)) / size
+    found = scipy.optimize.lsq_linear(size[:, None] * vectors.T, wanted, (low, high), "bvls")
+    move = np.zeros_like(state.z)
+    move[live] = found.x / unit
+    return move
 
 
 def held_at_bounds(

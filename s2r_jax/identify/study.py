@@ -217,7 +217,7 @@ def _check(config: IdentifyConfig) -> None:
         ("holdout", config.holdout, 0 <= config.holdout < 1, "a share in [0, 1)"),
         ("iterations", config.iterations, config.iterations > 0, "a positive number"),
         ("starts", config.starts, config.starts > 0, "a positive number"),
-        ("robust", config.robust, config.robust >= 0, "a number >= 0"),
+        ("robust", config.robust, config.robust is None or config.robust >= 0, "a number >= 0"),
         ("first_window", config.first_window, config.first_window >= 0, "seconds >= 0"),
         ("window", config.window, config.window is None or config.window >= 0, "seconds >= 0"),
         ("step", config.step, 0 < config.step < 1, "a share in (0, 1)"),

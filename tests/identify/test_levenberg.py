@@ -81,3 +81,10 @@ def test_unstable_simulation_is_a_refused_step():
     state, info = levenberg.step(levenberg.init(start, evaluate(start)), evaluate, FREE)
     assert not info.accepted
     assert state.z[1] == 2.0  # a parameter without effect stays where it is
+
+
+def test_what_has_no_effect_stays_exactly_where_it_is():
+    dead = Normal(1.0, np.zeros(2), np.zeros((2, 2)))
+    state, info = levenberg.step(levenberg.init(np.array([0.3, 0.7]), dead), lambda z: dead, FREE)
+    assert state.z.tolist() == [0.3, 0.7]
+    assert not info.accepted
