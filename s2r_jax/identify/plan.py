@@ -24,6 +24,8 @@ from s2r_jax.types import Log, Posterior
 REPAIRS = 3
 #: Of the θ for which the limits must hold in the end, those that are looked at during the search.
 WATCHED = 4
+#: Smallest level at which a plain excitation is tried.
+LEAST = 0.04
 #: Sizes at which the verified plan is tried, should larger ones break a limit at some θ.
 SIZES = tuple(0.85**k for k in range(12))
 
@@ -245,7 +247,7 @@ class _Search:
         count = self.config.population // len(plain)
         tried = []
         for family, coefficients in plain:
-            for level in np.linspace(1.0, 1.0 / count, count):
+            for level in np.geomspace(1.0, LEAST, count):
                 own = coefficients.copy()
                 own[:, 0] = level
                 tried.append(Candidate(family, own))

@@ -62,7 +62,7 @@ def _panel(axis: Any, time: np.ndarray, values: np.ndarray, limit: Any, reached:
 
 def errors(robot: Robot, plan: Plan) -> Any:
     """Draw the predicted standard errors, as shares of each parameter's range, beside others'."""
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     parameters = robot.parameters
     span = np.array(parameters.high) - np.array(parameters.low)
@@ -71,15 +71,20 @@ def errors(robot: Robot, plan: Plan) -> Any:
     options = {name: option for name, option in options.items() if option is not None}
     count, width = len(parameters), 0.8 / len(options)
     figure, axis = pyplot.subplots(figsize=(9, 1.2 + 0.32 * count + 0.2))
+    shares = []
     for k, (name, option) in enumerate(options.items()):
         share = np.where(np.isfinite(option.prediction.posterior.std),
                          option.prediction.posterior.std, span) / span  # fmt: skip
+        shares.append(share)
         axis.barh(np.arange(count) + k * width, share, width, color=colours[name], label=name)
     axis.set_yticks(np.arange(count) + 0.4 - width / 2, parameters.names, fontsize=8)
     axis.invert_yaxis()
     axis.set_xscale("log")
+    decades = np.log10([np.min(shares), np.max(shares)])
+    axis.set_xlim(10 ** np.floor(decades[0]), 10 ** np.ceil(decades[1]))
     axis.set_xlabel("predicted standard error, share of the range", fontsize=8)
     axis.tick_params(axis="x", labelsize=8)
+    axis.xaxis.set_minor_formatter(ticker.NullFormatter())
     axis.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.55 / (1 + 0.1 * count)),
                 ncols=len(options), frameon=False)  # fmt: skip
     figure.tight_layout()
