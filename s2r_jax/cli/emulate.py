@@ -115,11 +115,15 @@ def play(
     nominal = {"torque": 0.0, "enabled": 1.0, "kp": robot.motors.values["kp"],
                "kd": robot.motors.values["kd"]}  # fmt: skip
     for field, value in nominal.items():
-        rows = np.asarray(getattr(given.command, field))
-        if not np.allclose(rows, value):
-            expected = f"{value} throughout: only targets are played"
-            raise BadValue(log.name, f"command/*/{field}", rows[~np.isclose(rows, value)][0],
-                           expected)  # fmt: skip
+        rows = np.asarray(getattr(given.command, field), dtype=float)
+        other = ~np.isclose(rows, value)
+        if other.any():
+            row, column = (int(i) for i in np.argwhere(other)[0])
+            expected = (
+                f"{np.broadcast_to(value, rows.shape)[row, column]:g}: only targets are played"
+            )
+            name = f"command/{robot.actuators[column]}/{field}"
+            raise BadValue(log.name, name, float(rows[row, column]), expected)
     first = emulator.reset(seed, given.qpos[0])
     contract = contract_of(robot)
     driver = InProcessDriver(emulator, first)

@@ -45,7 +45,8 @@ class Command:
             screen.emit(result)
 
 
-COLUMNS = ("parameter", "expected", "± std", "chirp", "random multisine", "unit", "identifiable")
+COLUMNS = ("parameter", "expected", "± std", "at worst", "chirp", "random multisine", "unit",
+           "identifiable")  # fmt: skip
 LIMIT_COLUMNS = ("limit", "low", "high", "reached", "to", "used")
 
 
@@ -95,6 +96,7 @@ def summary(robot: "Robot", plan: "Plan", config: PlanConfig) -> dict[str, Any]:
             "expected": float(plan.theta[i]),
             "unit": robot.parameters.units[i],
             "std": float(best.std[i]),
+            "worst_std": float(plan.best.worst[i]),
             "identifiable": bool(best.identifiable[i]),
             "bounds": [robot.parameters.low[i], robot.parameters.high[i]],
             "baselines": {
@@ -172,8 +174,8 @@ def _rows(result: dict[str, Any]) -> list[list[Any]]:
         return entry["baselines"][other]["std"] if other in entry["baselines"] else None
 
     return [
-        [p["name"], p["expected"], p["std"], std(p, COLUMNS[3]), std(p, COLUMNS[4]), p["unit"],
-         p["identifiable"]]
+        [p["name"], p["expected"], p["std"], p["worst_std"], std(p, COLUMNS[4]),
+         std(p, COLUMNS[5]), p["unit"], p["identifiable"]]
         for p in result["parameters"]
     ]  # fmt: skip
 

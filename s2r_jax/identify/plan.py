@@ -53,6 +53,8 @@ class Option(NamedTuple):
     """Mean over the drawn θ [nat]."""
     prediction: Prediction
     """At the expected θ."""
+    worst: Float[np.ndarray, " param"]
+    """Largest standard error over the drawn θ: of a machine that is not the expected one."""
     motion: Motion
     """At the expected θ, without noise."""
     used: Float[np.ndarray, " limit"]
@@ -269,12 +271,15 @@ class _Search:
         targets = self.targets(self._padded([one.candidate for one in checked]))
         motion = self.informant.motion(theta, targets)
         predictions = self.informant.predict(theta, targets)
+        found = [predictions, *[self.informant.predict(t, targets) for t in self.thetas[1:]]]
+        worst = np.max([[p.posterior.std for p in of_theta] for of_theta in found], axis=0)
         return [
             Option(
                 one.candidate.family,
                 targets[k],
                 one.candidate.gain,
                 predictions[k],
+                worst[k],
                 Motion(*[leaf[k : k + 1] for leaf in motion]),
                 one.used,
                 one.extremes,
