@@ -21,7 +21,7 @@ from s2r_jax.sim.world import Simulator
 
 #: Sensors that depend on the motion of the one tree that holds their joint, site or body.
 _OWN = {
-    getattr(mujoco.mjtSensor, f"mjSENS_{name}")
+    int(getattr(mujoco.mjtSensor, f"mjSENS_{name}"))
     for name in (
         "JOINTPOS", "JOINTVEL", "JOINTACTFRC", "ACCELEROMETER", "VELOCIMETER", "GYRO", "FORCE",
         "TORQUE", "FRAMEPOS", "FRAMEQUAT", "FRAMELINVEL", "FRAMEANGVEL",
@@ -182,17 +182,17 @@ def _trees_of_signals(simulator: Simulator) -> Bool[np.ndarray, "sensor tree"] |
 
 def _tree_of_sensor(model: mujoco.MjModel, sensor: int) -> int:
     """Return the one tree that a sensor depends on, or -1."""
-    if model.sensor_type[sensor] not in _OWN or model.sensor_refid[sensor] >= 0:
+    if int(model.sensor_type[sensor]) not in _OWN or model.sensor_refid[sensor] >= 0:
         return -1
-    kind, element = model.sensor_objtype[sensor], model.sensor_objid[sensor]
     bodies = {
-        mujoco.mjtObj.mjOBJ_JOINT: model.jnt_bodyid,
-        mujoco.mjtObj.mjOBJ_SITE: model.site_bodyid,
-        mujoco.mjtObj.mjOBJ_GEOM: model.geom_bodyid,
-        mujoco.mjtObj.mjOBJ_BODY: np.arange(model.nbody),
-        mujoco.mjtObj.mjOBJ_XBODY: np.arange(model.nbody),
+        int(mujoco.mjtObj.mjOBJ_JOINT): model.jnt_bodyid,
+        int(mujoco.mjtObj.mjOBJ_SITE): model.site_bodyid,
+        int(mujoco.mjtObj.mjOBJ_GEOM): model.geom_bodyid,
+        int(mujoco.mjtObj.mjOBJ_BODY): np.arange(model.nbody),
+        int(mujoco.mjtObj.mjOBJ_XBODY): np.arange(model.nbody),
     }
-    return int(model.body_treeid[bodies[kind][element]]) if kind in bodies else -1
+    of_kind = bodies.get(int(model.sensor_objtype[sensor]))
+    return -1 if of_kind is None else int(model.body_treeid[of_kind[model.sensor_objid[sensor]]])
 
 
 def _one_hot(

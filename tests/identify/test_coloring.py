@@ -114,6 +114,7 @@ def test_colored_jacobian_of_a_quadruped_is_the_full_one(method, engine, error, 
 
 def test_colored_jacobian_of_parameters_and_starts_is_the_full_one(tmp_path, monkeypatch):
     r = arms(tmp_path, signals=", sensor/gyro: {}")
+    assert len(colors(r, starts=6).seeds) == 10
     shared, apart = both(r, "mujoco", "fd", monkeypatch, starts=6)
     assert_allclose(shared.jacobian, apart.jacobian, atol=1e-8)
     assert_allclose(shared.start, apart.start, atol=1e-8)
