@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from s2r_jax.identify.excitation import LEAST
+
 #: Step in the unit cube at first, and its factors after a generation with and without success.
 STEP, LONGER, SHORTER = 0.25, 1.2, 0.8
 #: Parents that have children; share of actuators that change, of genes in them, and of actuators
@@ -89,7 +91,8 @@ def children(
 def shrunk(candidate: Candidate, factor: float) -> Candidate:
     """Return the candidate with all amplitudes, offsets included, nearer to the middle."""
     coefficients = candidate.coefficients.copy()
-    coefficients[:, 0] *= factor
+    level = coefficients[:, 0] + np.log(factor) / np.log(1 / LEAST)
+    coefficients[:, 0] = np.maximum(level, 0.0)
     # The offset fills what the level leaves; it must shrink too.
-    coefficients[:, 1] = 0.5 + factor * (coefficients[:, 1] - 0.5)
+    coefficients[:, 1] = 0.5 + factor ** (1 / 3) * (coefficients[:, 1] - 0.5)
     return candidate._replace(coefficients=coefficients)

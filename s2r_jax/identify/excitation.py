@@ -19,6 +19,8 @@ from s2r_jax.robot import Robot
 Kind = Literal["angle", "speed", "effort", "throttle"]
 #: Coefficients before those of the shape: level, offset, and how steep or how logarithmic.
 HEAD = 3
+#: Part of the band at level 0; level 1 is all of it.
+LEAST = 0.02
 #: Shares of the duration, and seconds, that a fade takes; the shorter one counts.
 FADE = (0.1, 0.5)
 #: Part of the control rate above which a sine of commands is a staircase.
@@ -205,7 +207,8 @@ def commands(
         band: What may be commanded.
         slew: Fastest change of a command [its unit / s].
     """
-    level, offset = coefficients[:, 0], 2 * coefficients[:, 1] - 1
+    # By factors, and mostly about the middle: what a machine bears may be a small part of its band.
+    level, offset = LEAST ** (1 - coefficients[:, 0]), (2 * coefficients[:, 1] - 1) ** 3
     half, centre = 0.5 * (band.high - band.low), 0.5 * (band.high + band.low)
     shape = np.stack([FAMILIES[family](row[2:], grid) for row in coefficients], axis=1)
     aim = centre + half * (level * shape + (1 - level) * offset)

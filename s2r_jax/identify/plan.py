@@ -21,13 +21,13 @@ from s2r_jax.robot import Robot
 from s2r_jax.types import Log, Posterior
 
 #: Tries to bring an excitation within the limits by making it smaller.
-REPAIRS = 3
-#: Of the θ for which the limits must hold in the end, those that are looked at during the search.
-WATCHED = 4
-#: Smallest level at which a plain excitation is tried.
-LEAST = 0.04
+REPAIRS = 4
+#: Of the θ for which the limits must hold in the end, as many are looked at during the search.
+WATCHED = 5
+#: Smallest level at which a plain excitation is tried, on the scale of its coefficient.
+LOWEST = 0.2
 #: Sizes at which the verified plan is tried, should larger ones break a limit at some θ.
-SIZES = tuple(0.85**k for k in range(12))
+SIZES = tuple(0.9**k for k in range(16))
 
 
 class Info(NamedTuple):
@@ -184,10 +184,14 @@ class _Search:
         families = tuple(excitation.FAMILIES)
         count = config.population - len(begin)
         new = [*begin, *evolution.first(families, count, self.shape, rng)]
+        # The θ at which most comes near its limits; all of them count in the end.
+        near = margins.used(self.limits, self.response(self.checks, self.targets(new))).max(-1)
+        near = np.minimum(near, 2.0)  # one that diverges should not be all that counts
+        watched = self.checks[np.argsort(-near.mean(0), kind="stable")[:WATCHED]]
         seen: list[Candidate] = []
         step = evolution.STEP
         for generation in range(1, config.generations + 1):
-            new = self._judged(self._repaired(new))
+            new = self._judged(self._repaired(new, watched))
             before = seen[0].gain if seen else -np.inf
             seen = evolution.ranked([*seen, *new], self.most)
             is_better = seen[0].gain > before
@@ -223,21 +227,25 @@ class _Search:
         return np.concatenate([shares, told[:, None]], axis=1), worst
 
     def verified(self, candidates: list[Candidate]) -> _Checked:
-        """Return the best candidate that keeps the limits at all θ, made smaller if need be."""
+        """Return the best candidate, each made so small that it keeps the limits at all θ."""
         top = self._padded(candidates[: self.config.population])
+        fitting: list[_Checked | None] = [None] * len(top)
         worst = np.zeros(0)
         for size in SIZES:
             tried = [evolution.shrunk(c, size) for c in top]
             shares, reached = self.used(tried, self.checks)
-            good = shares.max(1) <= self.most
-            if good.any():
-                if size != 1.0 or not good[0]:
-                    tried = self._judged([c._replace(share=0.0) for c in tried])
-                gains = np.where(good, [c.gain for c in tried], -np.inf)
-                if np.isfinite(gains.max()):
-                    at = int(np.argmax(gains))
-                    return _Checked(tried[at], shares[at], _row(reached, at))
+            for k, share in enumerate(shares):
+                if fitting[k] is None and share.max() <= self.most:
+                    fitting[k] = _Checked(tried[k], share, _row(reached, k))
             worst = shares[np.argmin(shares.max(1))]
+            if all(one is not None for one in fitting):
+                break
+        good = [one for one in fitting if one is not None]
+        if good:
+            judged = self._judged(self._padded([one.candidate for one in good]))
+            at = int(np.argmax([c.gain for c in judged[: len(good)]]))
+            if np.isfinite(judged[at].gain):
+                return good[at]._replace(candidate=judged[at])
         raise self._impossible(worst)
 
     def largest(self, plain: list[tuple[str, np.ndarray]]) -> list[_Checked | None]:
@@ -249,7 +257,7 @@ class _Search:
         count = self.config.population // len(plain)
         tried = []
         for family, coefficients in plain:
-            for level in np.geomspace(1.0, LEAST, count):
+            for level in np.linspace(1.0, LOWEST, count):
                 own = coefficients.copy()
                 own[:, 0] = level
                 tried.append(Candidate(family, own))
@@ -291,16 +299,17 @@ class _Search:
         """Return as many candidates as ever, so that nothing is compiled anew."""
         return [*candidates, *[candidates[0]] * (self.config.population - len(candidates))]
 
-    def _repaired(self, candidates: list[Candidate]) -> list[Candidate]:
+    def _repaired(
+        self, candidates: list[Candidate], watched: Float[np.ndarray, "draw param"]
+    ) -> list[Candidate]:
         """Return candidates made smaller until they keep the limits, as far as that goes."""
-        watched = self.checks[: self.config.draws + WATCHED]
         for attempt in range(REPAIRS + 1):
             shares = self.used(candidates, watched)[0].max(1)
             if (shares <= self.most).all() or attempt == REPAIRS:
                 break
             # A motion grows about as its command does; a step of half is plenty at a time.
             factors = np.where(
-                shares > self.most, np.clip(0.98 * self.most / shares, 0.5, 0.95), 1.0
+                shares > self.most, np.clip(0.98 * self.most / shares, 0.4, 0.95), 1.0
             )
             candidates = [
                 c if factor == 1.0 else evolution.shrunk(c, float(factor))
