@@ -49,7 +49,10 @@ class Command:
         with RunFolder(self.out, self) as run:
             times = (self.start, self.stop)
             result = identify(run, self.robot, self.logs, self.config, self.holdout_logs, times)
-        screen.say(f"written to {self.out}; open {self.out / 'report.html'}")
+        screen.say(f"open {self.out / 'report.html'}")
+        for reason in result["reasons"]:
+            screen.say(f"- {reason}")
+        screen.say(f"{result['verdict']}; written to {self.out}")
         if self.json:
             screen.emit(result)
 
@@ -73,7 +76,7 @@ def identify(
         times: Start and stop of what is used of each recording, after its first row [s].
     """
     from s2r_jax import robot as robots
-    from s2r_jax.identify import errors, model
+    from s2r_jax.identify import errors, model, verdict
     from s2r_jax.identify import study as studies
     from s2r_jax.logs import trajectory
 
@@ -100,9 +103,14 @@ def identify(
             callback,
         )
     worse = errors.unexplained(robot.signals, study.fitted.scores, study.fitted.segments)
-    for word in worse:
+    for word in (*study.warnings, *worse):
         screen.say(f"warning: {word}")
-    result = summary(robot, study, config) | {"warnings": [*words, *more, *worse]}
+    judged = verdict.judge(robot, study)
+    result = summary(robot, study, config) | {
+        "warnings": [*words, *more, *study.warnings, *worse],
+        "verdict": judged.verdict,
+        "reasons": list(judged.reasons),
+    }
     run.write_json("identified.json", result)
     posterior = study.fit.posterior
     arrays = {key: value for key, value in posterior._asdict().items() if key != "names"}
@@ -127,9 +135,12 @@ def summary(robot: "Robot", study: "Study", config: IdentifyConfig) -> dict[str,
             "low": value - 1.96 * std,
             "high": value + 1.96 * std,
             "nominal": robot.parameters.nominal[i],
+            "start": robot.parameters.start[i],
             "bounds": [robot.parameters.low[i], robot.parameters.high[i]],
+            "prior_std": robot.parameters.prior_std[i],
             "identifiable": bool(posterior.identifiable[i]),
             "at_bound": bool(posterior.at_bound[i]),
+            "no_effect": name in fit.dead,
         })  # fmt: skip
     return {
         "robot": robot.name,
@@ -204,26 +215,80 @@ def _show(result: dict[str, Any]) -> None:
     screen.say(f"{result['method']} on engine {result['engine']}: {result['seconds']:.1f} s")
 
 
+def detail_rows(result: dict[str, Any]) -> list[list[Any]]:
+    """Return the rows of the report's parameter table."""
+    rows = []
+    for p in result["parameters"]:
+        low, high = p["bounds"]
+        prior = f"{p['start']:.4g} ± {p['prior_std']:.2g}" if math.isfinite(p["prior_std"]) else "–"
+        has_std = math.isfinite(p["std"])
+        interval = f"{p['low']:.4g} to {p['high']:.4g}" if has_std else "–"
+        flags = [name for name in ("identifiable", "at_bound", "no_effect") if p[name]]
+        said = ", ".join(flags).replace("_", " ") or "not identifiable"
+        rows.append([p["name"], p["unit"], p["nominal"], p["start"], f"{low:.4g} to {high:.4g}",
+                     prior, p["value"], p["std"] if has_std else None, interval, said])  # fmt: skip
+    return rows
+
+
+DETAIL_COLUMNS = ("parameter", "unit", "nominal", "start", "bounds", "prior (mean ± std)", "value",
+                  "std", "95 % interval", "")  # fmt: skip
+
+
+def log_rows(robot: "Robot", study: "Study") -> list[list[Any]]:
+    """Return the errors of each log that was held out, or else fitted, by signal."""
+    from s2r_jax.identify import errors
+
+    ours_nominal, names = (study.fitted, study.fitted_nominal), study.names
+    if study.holdout is not None and study.holdout_nominal is not None:
+        ours_nominal, names = (study.holdout, study.holdout_nominal), study.names_holdout
+    rows = []
+    for index, name in enumerate(names):
+        ours, theirs = (
+            errors.of_log(robot.signals, r.error, r.segments, index) for r in ours_nominal
+        )
+        for signal, score in ours.signals.items():
+            base = theirs.signals[signal]
+            rows.append([name, signal, score.mae, base.mae, score.rmse, base.rmse, score.samples])
+    return rows
+
+
+LOG_COLUMNS = ("log", "signal", "mae", "nominal mae", "rmse", "nominal rmse", "samples")
+
+
 def _write_report(run: RunFolder, robot: "Robot", study: "Study", result: dict[str, Any]) -> None:
     from s2r_jax.identify import figures
 
     report = Report(f"Identification of {robot.name}")
+    report.text(result["verdict"], "go" if result["verdict"] == "GO" else "nogo")
+    report.items(result["reasons"])
+    window = f"windows of {result['window']:g} s" if result["window"] else "whole logs"
     report.text(
-        f"{len(study.names)} logs, windows of {result['window'] or 'the whole log'} s; "
+        f"{len(study.names)} logs, {window}; "
         f"method {result['method']} on engine {result['engine']}, {result['iterations']} steps, "
         f"{result['seconds']:.1f} s."
     )
+    if result["warnings"]:
+        report.heading("Warnings")
+        report.items(result["warnings"])
     report.heading("Errors of simulating the logs")
     report.table(ERROR_COLUMNS, error_rows(result))
     report.text("Held out: " + (", ".join(result["holdout_logs"]) or "nothing"))
     report.heading("Parameters")
-    report.table(PARAMETER_COLUMNS, parameter_rows(result))
-    for words in [*result["warnings"], *result["cannot_be_told_apart"], *result["notes"]]:
-        report.text(words)
+    report.table(DETAIL_COLUMNS, detail_rows(result))
+    report.figure(figures.intervals(robot.parameters, study.fit), "bounds, priors and intervals")
+    report.heading("What cannot be told apart")
+    report.items(result["cannot_be_told_apart"] or ["Nothing: the logs tell all combinations."])
+    if result["notes"]:
+        report.heading("Notes")
+        report.items(result["notes"])
     report.heading("Measured against simulated, worst windows first")
     report.figure(figures.traces(robot, study), "signals and errors over time")
     report.heading("Spectrum of the errors")
     report.figure(figures.spectrum(robot, study), "power of the errors over frequency")
-    report.heading("Correlation of the estimates")
-    report.figure(figures.correlations(study.fit.posterior), "correlation matrix")
+    if len(robot.parameters) > 1:
+        report.heading("Correlation of the estimates")
+        report.figure(figures.correlations(study.fit.posterior), "correlation matrix")
+    report.heading("Errors by log and signal")
+    report.text("Of the held-out logs." if study.holdout else "Of the fitted logs.")
+    report.table(LOG_COLUMNS, log_rows(robot, study))
     report.write(run.path / "report.html")

@@ -37,6 +37,11 @@ class Report:
         """Add a paragraph; `kind` go or nogo colours it."""
         self.parts.append(f'<p class="{kind}">{html.escape(text)}</p>')
 
+    def items(self, texts: Sequence[str]) -> None:
+        """Add a list of sentences."""
+        inside = "".join(f"<li>{html.escape(text)}</li>" for text in texts)
+        self.parts.append(f"<ul>{inside}</ul>")
+
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Add a table."""
         head = "".join(f"<th>{html.escape(column)}</th>" for column in columns)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from s2r_jax.identify.segments import Segments
+from s2r_jax.identify.segments import Segments, select
 from s2r_jax.signals import Signal
 
 
@@ -86,6 +86,17 @@ def score(
         for kind, parts in pooled.items()
     }
     return Scores(by_signal, kinds)
+
+
+def of_log(
+    signals: tuple[Signal, ...],
+    difference: Float[np.ndarray, "segment time sensor"],
+    segments: Segments,
+    index: int,
+) -> Scores:
+    """Return the errors of one trajectory's windows; arguments as for `score`."""
+    mine = np.asarray(segments.log) == index
+    return score(signals, difference[mine], select(segments, mine))
 
 
 def unexplained(signals: tuple[Signal, ...], scores: Scores, segments: Segments) -> list[str]:

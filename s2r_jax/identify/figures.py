@@ -1,10 +1,13 @@
 """Pictures of an identification; matplotlib is imported where something is drawn."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from s2r_jax.identify.fit import Fit
 from s2r_jax.identify.study import Study
+from s2r_jax.parameters import ParameterSet
 from s2r_jax.robot import Robot
 from s2r_jax.types import Posterior
 
@@ -85,6 +88,77 @@ def correlations(posterior: Posterior) -> Any:
     figure.colorbar(image, ax=axis, label="correlation", shrink=0.8)
     figure.tight_layout()
     return figure
+
+
+def intervals(parameters: ParameterSet, fit: Fit) -> Any:
+    """Draw what was known of each parameter, and what the logs have made of it.
+
+    One row each: the bounds as a bar, the prior in it, start, estimate and 95 % interval. The place
+    along the bar is linear, or logarithmic for `log`.
+    """
+    from matplotlib import pyplot
+
+    posterior, count = fit.posterior, len(parameters)
+    figure, axis = pyplot.subplots(figsize=(9, 1.0 + 0.26 * count))
+    axis.barh(range(count), np.ones(count), height=0.62, color="#e8e8e8", label="bounds")
+    half = 1.96 * np.asarray(posterior.std)
+    for i in range(count):
+        place = _place(parameters, i)
+        start, prior = parameters.start[i], 1.96 * parameters.prior_std[i]
+        if np.isfinite(prior):
+            left, right = place(start - prior), place(start + prior)
+            axis.barh(i, right - left, left=left, height=0.62, color="#f3d9a4")
+        axis.plot([place(start)] * 2, [i - 0.31, i + 0.31], color=NOMINAL, lw=1.6)
+        value = float(posterior.value[i])
+        is_known = bool(posterior.identifiable[i])
+        colour = IDENTIFIED if is_known else "#999999"
+        if np.isfinite(half[i]):
+            axis.plot([place(value - half[i]), place(value + half[i])], [i, i], color=colour, lw=2)
+        face = colour if is_known else "white"
+        axis.plot(place(value), i, "o", ms=5, color=colour, markerfacecolor=face)
+        text = f"{value:.4g}" + (f" ± {half[i]:.2g}" if np.isfinite(half[i]) else "")
+        unit = "" if parameters.units[i] == "1" else parameters.units[i]
+        axis.text(1.02, i, f"{text} {unit}", va="center", fontsize=7)
+        for edge, bound in enumerate((parameters.low[i], parameters.high[i])):
+            axis.text(edge, i + 0.42, f"{bound:.3g}", ha="right" if edge else "left", va="center",
+                      fontsize=5, color="#888888")  # fmt: skip
+    axis.set_yticks(range(count), parameters.names, fontsize=7)
+    axis.set_ylim(count - 0.4, -0.6)
+    axis.set_xlim(-0.01, 1.01)
+    axis.set_xticks([])
+    for spine in axis.spines.values():
+        spine.set_visible(False)
+    figure.legend(handles=_legend(), fontsize=7, ncol=5, loc="lower center", frameon=False)
+    figure.tight_layout(rect=(0, min(0.3, 0.35 / figure.get_figheight()), 1, 1))
+    return figure
+
+
+def _legend() -> list[Any]:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    return [
+        Patch(color="#e8e8e8", label="bounds"),
+        Patch(color="#f3d9a4", label="prior, 95 %"),
+        Line2D([], [], color=NOMINAL, lw=1.6, label="start"),
+        Line2D([], [], color=IDENTIFIED, marker="o", ms=5, lw=2, label="estimate, 95 %"),
+        Line2D([], [], color="#999999", marker="o", mfc="white", ms=5, lw=2,
+               label="not identifiable"),
+    ]  # fmt: skip
+
+
+def _place(parameters: ParameterSet, i: int) -> Callable[[float], float]:
+    """Return the function from a value to its place between the bounds, 0 to 1."""
+    low, high = parameters.low[i], parameters.high[i]
+    is_log = parameters.transforms[i] == "log"
+
+    def place(value: float) -> float:
+        value = min(max(value, low), high)
+        if is_log:
+            return float(np.log(value / low) / np.log(high / low))
+        return (value - low) / (high - low)
+
+    return place
 
 
 def _worst_windows(robot: Robot, replay: Any) -> list[tuple[int, int, str]]:

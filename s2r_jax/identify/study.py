@@ -36,6 +36,8 @@ class Replay(NamedTuple):
     segments: Segments
     simulated: Float[np.ndarray, "segment time sensor"]
     scores: errors.Scores
+    error: Float[np.ndarray, "segment time sensor"]
+    """Simulated minus measured; an orientation's as a rotation vector."""
 
 
 class Study(NamedTuple):
@@ -52,6 +54,11 @@ class Study(NamedTuple):
     names_holdout: tuple[str, ...]
     refitted: bool
     """Whether the held-out logs were used for the final values after scoring."""
+    seen: Replay | None = None
+    """Beside `holdout`: the logs that the scored fit was fitted to, at its values."""
+    seen_nominal: Replay | None = None
+    warnings: tuple[str, ...] = ()
+    """Settings that were not followed to the letter."""
 
 
 def study(
@@ -88,8 +95,12 @@ def study(
     )  # scores on the reference engine, whatever was differentiated
     result = _fit(robot, simulator, kept, window, config, callback)
     nominal = np.array(robot.parameters.nominal)
-    holdout = holdout_nominal = None
+    warnings = window_words([*kept, *out], window, robot.period)
+    holdout = holdout_nominal = seen = seen_nominal = None
     if out:
+        first = windows(simulator, kept, window)
+        seen = replay(simulator, result.posterior.value, first)
+        seen_nominal = replay(simulator, nominal, first)
         segments = windows(simulator, out, window)
         holdout = replay(simulator, result.posterior.value, segments)
         holdout_nominal = replay(simulator, nominal, segments)
@@ -110,6 +121,9 @@ def study(
         tuple(t.name for t in names),
         tuple(t.name for t in out),
         refit,
+        seen,
+        seen_nominal,
+        tuple(warnings),
     )
 
 
@@ -166,6 +180,27 @@ def windows(simulator: Simulator, trajectories: Sequence[Trajectory], window: fl
     return cut(trajectories, round(window / simulator.robot.period), simulator.held)
 
 
+def window_words(trajectories: Sequence[Trajectory], window: float, period: float) -> list[str]:
+    """Return sentences on a window that cannot be had as asked for."""
+    if window == 0:
+        return []
+    words, rows = [], round(window / period)
+    if abs(rows * period - window) > 1e-6 * period:  # rounding of the quotient
+        words.append(
+            f"windows of {window:g} s are no whole number of control periods ({period:g} s): "
+            f"{rows * period:g} s are used"
+        )
+    short = [t.name for t in trajectories if len(t.measured) - 1 < rows]
+    if short:
+        listed = ", ".join(short[:3]) + (", ..." if len(short) > 3 else "")
+        longest = max(len(t.measured) - 1 for t in trajectories) * period
+        words.append(
+            f"windows of {window:g} s do not fit into {len(short)} of {len(trajectories)} logs "
+            f"({listed}), which count whole; the longest log lasts {longest:g} s"
+        )
+    return words
+
+
 def replay(
     simulator: Simulator, theta: Float[Array | np.ndarray, " param"], segments: Segments
 ) -> Replay:
@@ -174,7 +209,8 @@ def replay(
         simulated = simulate_all(simulator, jnp.asarray(theta), segments)
         error = difference(simulator, simulated, jnp.asarray(segments.measured))
         simulated, error = np.asarray(simulated), np.asarray(error)
-    return Replay(segments, simulated, errors.score(simulator.robot.signals, error, segments))
+    scores = errors.score(simulator.robot.signals, error, segments)
+    return Replay(segments, simulated, scores, error)
 
 
 def split(
