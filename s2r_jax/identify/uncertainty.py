@@ -18,6 +18,14 @@ SMALLEST_PART = 0.3
 #: A combination is weak when its standard error exceeds this share of the range of the parameters
 #: in it.
 WEAK = 0.1
+#: A parameter is entangled when freeing the others multiplies its standard error by this: a variance
+#: inflation of five, the stricter of the two customary limits (Belsley, Kuh and Welsch 1980).
+ENTANGLED = 5**0.5
+#: What is known to this share of its value stands however entangled it is (±2 % at 95 %).
+KNOWN = 0.01
+#: A ratio or product is worth saying when its standard error is less than this share of those of
+#: its parts.
+SHARPER = 0.5
 
 
 class Combination(NamedTuple):
@@ -28,6 +36,18 @@ class Combination(NamedTuple):
     """Share of each parameter's range, largest 1; the sign says whether they move together."""
     std: float
     """Standard error along it, as a share of the range."""
+    words: str
+
+
+class Known(NamedTuple):
+    """A ratio or product that the logs tell although they do not tell its two parts apart."""
+
+    names: tuple[str, str]
+    power: int
+    """-1: first / second; 1: first x second."""
+    value: float
+    std: float
+    """Standard error, as a share of the value."""
     words: str
 
 
@@ -72,10 +92,113 @@ def posterior(
         jnp.asarray(z), jnp.arange(z.size)))  # fmt: skip
     with np.errstate(invalid="ignore"):
         std = np.where(np.isfinite(std_z), np.abs(np.diag(slope)) * std_z, np.inf)
-    identifiable = live & (4 * std_z < LARGEST_SPAN * span)
     value = np.asarray(constrain(parameters, jnp.asarray(z)))
+    entangled = (inflation(covariance) >= ENTANGLED) & (relative(parameters, value, std) > KNOWN)
+    identifiable = live & (4 * std_z < LARGEST_SPAN * span) & ~entangled
+    combinations += _entanglements(parameters.names, covariance, entangled, combinations, span)
     result = Posterior(parameters.names, value, std, z, covariance, identifiable, at_bound)
     return result, combinations
+
+
+def inflation(covariance: Float[np.ndarray, "param param"]) -> Float[np.ndarray, " param"]:
+    """Return by how much not knowing the others raises each standard error; 1 where not estimated.
+
+    The square root of the variance inflation factor: marginal over conditional standard error, the
+    measure of collinearity of Belsley, Kuh and Welsch (1980) and, for models of dynamics, of Brun,
+    Reichert and Künsch (2001), doi:10.1029/2000WR900350.
+    """
+    live = np.diag(covariance) > 0
+    found = np.ones(len(covariance))
+    inner = covariance[np.ix_(live, live)]
+    # In units of the standard errors, so that the inverse is as good as it can be.
+    unit = np.sqrt(np.diag(inner))
+    found[live] = np.sqrt(np.diag(np.linalg.inv(inner / np.outer(unit, unit))))
+    return found
+
+
+def relative(
+    parameters: ParameterSet,
+    value: Float[np.ndarray, " param"],
+    std: Float[np.ndarray, " param"],
+) -> Float[np.ndarray, " param"]:
+    """Return standard errors as shares of the values; of the range where zero lies within it."""
+    low, high = np.array(parameters.low), np.array(parameters.high)
+    is_signed = (low < 0) & (high > 0)
+    size = np.where(is_signed, high - low, np.abs(value))
+    return std / np.maximum(size, np.finfo(float).tiny)
+
+
+def known(estimate: Posterior) -> tuple[Known, ...]:
+    """Return the ratios and products that are known better than both their parts.
+
+    Of pairs that cannot be told apart alone, sharpest first, each parameter once.
+    """
+    spread, found = np.diag(estimate.covariance), []
+    loose = np.flatnonzero((spread > 0) & ~estimate.identifiable & (estimate.value > 0))
+    correlation = estimate.covariance[np.ix_(loose, loose)]
+    correlation = correlation / np.sqrt(np.outer(spread[loose], spread[loose]))
+    share = estimate.std[loose] / estimate.value[loose]
+    for a in range(len(loose)):
+        for b in range(a + 1, len(loose)):
+            power = -1 if correlation[a, b] > 0 else 1
+            cross = 2 * power * correlation[a, b] * share[a] * share[b]
+            std = float(np.sqrt(max(share[a] ** 2 + share[b] ** 2 + cross, 0.0)))
+            if std < SHARPER * min(share[a], share[b]):
+                i, j = loose[a], loose[b]
+                names = (estimate.names[i], estimate.names[j])
+                value = float(estimate.value[i] * estimate.value[j] ** power)
+                sign = "/" if power < 0 else "x"
+                kind = "ratio" if power < 0 else "product"
+                words = (
+                    f"the {kind} {names[0]} {sign} {names[1]} is known: {value:.4g} ± "
+                    f"{196 * std:.2g} %"
+                )
+                found.append(Known(names, power, value, std, words))
+    kept: list[Known] = []
+    for item in sorted(found, key=lambda item: item.std):
+        if not any(set(item.names) & set(other.names) for other in kept):
+            kept.append(item)
+    return tuple(kept)
+
+
+def _entanglements(
+    names: tuple[str, ...],
+    covariance: np.ndarray,
+    entangled: np.ndarray,
+    named: tuple[Combination, ...],
+    span: np.ndarray,
+) -> tuple[Combination, ...]:
+    """Return one combination for each entangled parameter that none names yet.
+
+    Its direction is how the best values of the others follow when it alone is moved: the
+    regression on it, in standard errors.
+    """
+    found, said = [], {name for combination in named for name in combination.names}
+    spread = np.sqrt(np.where(np.diag(covariance) > 0, np.diag(covariance), 1.0))
+    correlation = covariance / np.outer(spread, spread)
+    order = np.argsort(-np.where(entangled, inflation(covariance), 0.0), kind="stable")
+    for i in order[: entangled.sum()]:
+        if names[i] in said:
+            continue
+        follows = np.flatnonzero(np.abs(correlation[i]) >= 0.5)  # a quarter of the variance
+        partners = [j for j in follows if j != i]
+        if not partners:
+            partners = [int(np.argsort(-np.abs(correlation[i]))[1])]
+        parts = [int(i), *sorted(partners, key=lambda j: -abs(correlation[i, j]))]
+        weights = [float(correlation[i, j]) for j in parts]
+        together = [names[j] for j, w in zip(parts, weights, strict=True) if w > 0]
+        against = [names[j] for j, w in zip(parts, weights, strict=True) if w <= 0]
+        words = f"{' and '.join(together)} are not separately identifiable: they rise together"
+        if against:
+            falling = " and ".join(against)
+            words = (
+                f"{' and '.join([*together, *against])} are not separately identifiable: "
+                f"{' and '.join(together)} can rise while {falling} falls"
+            )
+        share = float(spread[i] / span[i])
+        found.append(Combination(tuple(names[j] for j in parts), tuple(weights), share, words))
+        said.update(names[j] for j in parts)
+    return tuple(found)
 
 
 def _range(parameters: ParameterSet) -> np.ndarray:
