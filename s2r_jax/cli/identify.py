@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from s2r_jax.cli import recordings, screen
+from s2r_jax.cli import comparing, recordings, screen
 from s2r_jax.cli.report import Report
 from s2r_jax.cli.run_folder import RunFolder
 from s2r_jax.errors import BadValue
 from s2r_jax.identify.config import IdentifyConfig
 
 if TYPE_CHECKING:
+    from s2r_jax.identify.compare import Comparison
     from s2r_jax.identify.errors import Scores
     from s2r_jax.identify.study import Study
     from s2r_jax.robot import Robot
@@ -41,6 +42,9 @@ class Command:
     config: Annotated[IdentifyConfig, tyro.conf.arg(name="")] = field(
         default_factory=IdentifyConfig
     )
+    compare: bool = False
+    """Fit the model with friction terms and delay left out too, and recommend the simplest one
+    that predicts held-out logs as well."""
     json: bool = False
     """Print the result as one JSON object."""
 
@@ -48,7 +52,9 @@ class Command:
         """Run the command."""
         with RunFolder(self.out, self) as run:
             times = (self.start, self.stop)
-            result = identify(run, self.robot, self.logs, self.config, self.holdout_logs, times)
+            result = identify(
+                run, self.robot, self.logs, self.config, self.holdout_logs, times, self.compare
+            )
         screen.say(f"open {self.out / 'report.html'}")
         for reason in result["reasons"]:
             screen.say(f"- {reason}")
@@ -64,6 +70,7 @@ def identify(
     config: IdentifyConfig,
     holdout_logs: tuple[Path, ...] = (),
     times: tuple[float, float] = (0.0, math.inf),
+    compare: bool = False,
 ) -> dict[str, Any]:
     """Identify, write the run's files and return the content of identified.json.
 
@@ -74,6 +81,7 @@ def identify(
         config: How.
         holdout_logs: To score on only.
         times: Start and stop of what is used of each recording, after its first row [s].
+        compare: Whether to compare simpler models.
     """
     from s2r_jax import robot as robots
     from s2r_jax.identify import errors, model, verdict
@@ -95,9 +103,10 @@ def identify(
             advance(step, f"cost {info.cost:.5g}")
             run.metric(step=step, **info._asdict())
 
+        fitted_logs = [trajectory.trajectory(log, robot) for log in fit_logs]
         study = studies.study(
             robot,
-            [trajectory.trajectory(log, robot) for log in fit_logs],
+            fitted_logs,
             config,
             [trajectory.trajectory(log, robot) for log in out_logs],
             callback,
@@ -116,7 +125,10 @@ def identify(
     arrays = {key: value for key, value in posterior._asdict().items() if key != "names"}
     run.write_npz("posterior.npz", names=list(posterior.names), **arrays)
     (run.path / "identified.xml").write_text(model.to_xml(robot, posterior.value), encoding="utf-8")
-    _write_report(run, robot, study, result)
+    comparison = None
+    if compare:
+        comparison = comparing.compared(run, robot, fitted_logs, config, study.fit)
+    _write_report(run, robot, study, result, comparison)
     _show(result)
     return result
 
@@ -255,7 +267,13 @@ def log_rows(robot: "Robot", study: "Study") -> list[list[Any]]:
 LOG_COLUMNS = ("log", "signal", "mae", "nominal mae", "rmse", "nominal rmse", "samples")
 
 
-def _write_report(run: RunFolder, robot: "Robot", study: "Study", result: dict[str, Any]) -> None:
+def _write_report(
+    run: RunFolder,
+    robot: "Robot",
+    study: "Study",
+    result: dict[str, Any],
+    comparison: "Comparison | None",
+) -> None:
     from s2r_jax.identify import figures
 
     report = Report(f"Identification of {robot.name}")
@@ -278,6 +296,8 @@ def _write_report(run: RunFolder, robot: "Robot", study: "Study", result: dict[s
     report.figure(figures.intervals(robot.parameters, study.fit), "bounds, priors and intervals")
     report.heading("What cannot be told apart")
     report.items(result["cannot_be_told_apart"] or ["Nothing: the logs tell all combinations."])
+    if comparison is not None:
+        comparing.write(report, comparison)
     if result["notes"]:
         report.heading("Notes")
         report.items(result["notes"])

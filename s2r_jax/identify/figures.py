@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from s2r_jax.identify.compare import Comparison
 from s2r_jax.identify.fit import Fit
 from s2r_jax.identify.study import Study
 from s2r_jax.parameters import ParameterSet
@@ -130,6 +131,30 @@ def intervals(parameters: ParameterSet, fit: Fit) -> Any:
         spine.set_visible(False)
     figure.legend(handles=_legend(), fontsize=7, ncol=5, loc="lower center", frameon=False)
     figure.tight_layout(rect=(0, min(0.3, 0.35 / figure.get_figheight()), 1, 1))
+    return figure
+
+
+def models(comparison: Comparison) -> Any:
+    """Draw the held-out error of each model beside the best one's, with its interval."""
+    from matplotlib import pyplot
+
+    found = comparison.rows
+    figure, axis = pyplot.subplots(figsize=(9, 1.0 + 0.3 * len(found)))
+    for i, row in enumerate(found):
+        colour = IDENTIFIED if row.is_adequate else "#999999"
+        axis.plot([row.low, row.high], [i, i], color=colour, lw=2)
+        face = colour if i == comparison.recommended else "white"
+        axis.plot(row.share, i, "o", color=colour, markerfacecolor=face, ms=6)
+    axis.axvline(1.0, color="#bbbbbb", lw=0.8)
+    labels = [f"{row.name} ({row.parameters})" for row in found]
+    axis.set_yticks(range(len(found)), labels, fontsize=8)
+    axis.set_ylim(len(found) - 0.5, -0.5)
+    axis.set_xscale("log")
+    axis.set_xlabel(
+        "held-out error / that of the best, 95 % interval (blue: adequate; filled: recommended)",
+        fontsize=8,
+    )
+    figure.tight_layout()
     return figure
 
 
