@@ -281,7 +281,8 @@ class Problem:
         is_dead = np.abs(linear.jacobian).max((0, 1, 2)) == 0
         posterior, weak = uncertainty.posterior(self.parameters, state.z, information, is_dead)
         names = np.array(self.parameters.names)
-        notes = [f"{name} ended on its bound" for name in names[posterior.at_bound]]
+        notes = self._starts_on_bounds()
+        notes += [f"{name} ended on its bound" for name in names[posterior.at_bound]]
         notes += [f"{name} moves no signal of these logs" for name in names[is_dead]]
         return Fit(
             posterior,
@@ -298,6 +299,15 @@ class Problem:
             tau,
             known=uncertainty.known(posterior),
         )
+
+    def _starts_on_bounds(self) -> list[str]:
+        """Return a sentence for each declared start on a bound: bounds may hide the truth there."""
+        said, p = [], self.parameters
+        for name, start, low, high in zip(p.names, p.start, p.low, p.high, strict=True):
+            if start in (low, high):
+                which = "lower" if start == low else "upper"
+                said.append(f"{name} started on its {which} bound ({start:g})")
+        return said
 
 
 @functools.lru_cache(maxsize=8)
