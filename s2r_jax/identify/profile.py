@@ -1,0 +1,227 @@
+"""Profile likelihood: the interval of one parameter without the assumption of a parabola.
+
+The parameter is fixed at values beside its estimate and all others are fitted again. Where the cost
+has risen by half a χ² quantile over that of the optimum, the 95 % interval ends; if it never rises
+so far within the bounds, the logs give no limit on that side, which no standard error can say.
+Source: Raue et al. 2009, Bioinformatics 25:1923.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from s2r_jax.identify import levenberg
+from s2r_jax.parameters import ParameterSet, constrain
+
+#: Rise of the cost at the ends of a 95 % interval: 1.96² / 2, the cost being half a sum of squares.
+LEVEL = 0.5 * 1.96**2
+#: Most evaluations on either side of the optimum.
+EVALUATIONS = 8
+#: Most steps of the other parameters at one value.
+REFITS = 3
+#: Promised fall of the cost, as a share of LEVEL, that a step of the other parameters is worth.
+WORTH = 0.02
+#: Most that a stride grows over the one before; where the cost is flat it does.
+GROWTH = 4.0
+#: The end is interpolated between two points that are this many standard errors apart at most, or
+#: of which one is within a fifth of that from the end.
+NEAR = 0.5
+
+
+class Profile(NamedTuple):
+    """Cost along one parameter, the others fitted at each value."""
+
+    name: str
+    grid: Float[np.ndarray, " point"]
+    """Values of the parameter in its unit, rising; the estimate is among them."""
+    rise: Float[np.ndarray, " point"]
+    """Cost above that of the estimate, in independent samples; the interval ends at `LEVEL`."""
+    low: float
+    """Lower end of the 95 % interval, the bound where it is open."""
+    high: float
+    is_open_low: bool
+    """Whether the logs give no lower limit within the bounds."""
+    is_open_high: bool
+
+
+Evaluate = Callable[[np.ndarray], levenberg.Normal]
+
+
+def profile(
+    evaluate: Evaluate,
+    state: levenberg.State,
+    index: int,
+    scale: float,
+    bounds: levenberg.Bounds,
+    redundancy: float = 1.0,
+) -> Profile:
+    """Return the profile of one coordinate, in search coordinates: see `in_units`.
+
+    Args:
+        evaluate: Normal equations at z.
+        state: The optimum with its normal equations.
+        index: The coordinate.
+        scale: Its standard error, the first stride.
+        bounds: Box of z, finite in this coordinate.
+        redundancy: Samples that are worth one independent sample; the cost is divided by it.
+    """
+    below, low, is_open_low = _walk(evaluate, state, index, -scale, bounds, redundancy)
+    above, high, is_open_high = _walk(evaluate, state, index, scale, bounds, redundancy)
+    points = [*below[::-1], _Point(state.z, state.normal, 0.0), *above]
+    grid = np.array([point.z[index] for point in points])
+    rise = np.array([point.rise for point in points])
+    return Profile("", grid, rise, low, high, is_open_low, is_open_high)
+
+
+def in_units(
+    found: Profile, parameters: ParameterSet, z: Float[np.ndarray, " param"], index: int
+) -> Profile:
+    """Return a profile in search coordinates as that of the named parameter, in its unit."""
+
+    def value(coordinate: float) -> float:
+        moved = z.copy()
+        moved[index] = coordinate
+        return float(constrain(parameters, jnp.asarray(moved))[index])
+
+    return Profile(
+        parameters.names[index],
+        np.array([value(coordinate) for coordinate in found.grid]),
+        found.rise,
+        parameters.low[index] if found.is_open_low else value(found.low),
+        parameters.high[index] if found.is_open_high else value(found.high),
+        found.is_open_low,
+        found.is_open_high,
+    )
+
+
+class _Point(NamedTuple):
+    z: np.ndarray
+    normal: levenberg.Normal
+    rise: float
+
+    @property
+    def root(self) -> float:
+        """Signed root of the likelihood ratio: in standard errors, linear where a fit is."""
+        return float(np.sqrt(2 * max(self.rise, 0.0)))
+
+
+def _walk(
+    evaluate: Evaluate,
+    state: levenberg.State,
+    index: int,
+    stride: float,
+    bounds: levenberg.Bounds,
+    redundancy: float,
+) -> tuple[list[_Point], float, bool]:
+    """Go to one side until the cost has risen by `LEVEL` or the bound is met.
+
+    Returns the points outward, the end of the interval, and whether that is the bound.
+    """
+    edge = float(bounds.high[index] if stride > 0 else bounds.low[index])
+    inner, outer = [_Point(state.z, state.normal, 0.0)], None
+    left = EVALUATIONS
+    while left > 0:
+        if outer is None:
+            if inner[-1].z[index] == edge:
+                break
+            # Nothing may be called open that was not tried to the end.
+            at = edge if left <= 2 else _stride(inner, index, stride, edge)
+        elif _is_found(inner[-1], outer):
+            break
+        else:
+            at = _crossing(inner[-1], outer, index)
+        point, spent = _refit(evaluate, inner[-1], index, at, bounds, redundancy, left)
+        point = point._replace(rise=(point.normal.cost - state.normal.cost) / redundancy)
+        left -= spent
+        if point.rise < LEVEL:
+            inner.append(point)
+        else:
+            outer = point
+    if outer is None:
+        return inner[1:], edge, True
+    known = [*inner[1:], outer] if np.isfinite(outer.rise) else inner[1:]
+    end = float(outer.z[index])
+    return known, _crossing(inner[-1], outer, index) if np.isfinite(outer.rise) else end, False
+
+
+def _stride(inner: list[_Point], index: int, first: float, edge: float) -> float:
+    """Return where the level should be passed if the root goes on as it did."""
+    if len(inner) == 1:
+        at = inner[0].z[index] + first
+    else:
+        before, here = inner[-2:]
+        last, gained = here.z[index] - before.z[index], here.root - before.root
+        wanted = 1.05 * np.sqrt(2 * LEVEL) - here.root  # a little beyond, to have it between two
+        growth = min(wanted / gained, GROWTH) if gained > 0 else GROWTH
+        at = here.z[index] + growth * last
+    return float(min(at, edge) if first > 0 else max(at, edge))
+
+
+def _is_found(inner: _Point, outer: _Point) -> bool:
+    misses = np.abs(np.sqrt(2 * LEVEL) - np.array([inner.root, outer.root]))
+    return bool(misses.sum() < NEAR or misses.min() < NEAR / 5)
+
+
+def _crossing(inner: _Point, outer: _Point, index: int) -> float:
+    """Return where the level lies between two points; half way to where nothing is finite."""
+    share = 0.5
+    if np.isfinite(outer.rise):
+        share = (np.sqrt(2 * LEVEL) - inner.root) / (outer.root - inner.root)
+    return float(inner.z[index] + share * (outer.z[index] - inner.z[index]))
+
+
+def _refit(
+    evaluate: Evaluate,
+    near: _Point,
+    index: int,
+    at: float,
+    bounds: levenberg.Bounds,
+    redundancy: float,
+    most: int,
+) -> tuple[_Point, int]:
+    """Return the best point whose coordinate is `at`, and how many evaluations that took.
+
+    Its rise is left to the caller. The quadratic model of a neighbour says how the others follow.
+    """
+    z = near.z.copy()
+    z[index] = at
+    others = np.arange(z.size) != index
+    pull = near.normal.matrix[:, index] * (at - near.z[index])
+    z = np.clip(z - _solve(near.normal, pull, others), bounds.low, bounds.high)
+    seen = [evaluate(z)]
+
+    def fixed(z: np.ndarray) -> levenberg.Normal:
+        seen.append(evaluate(z))
+        return _without(seen[-1], index)
+
+    # Hardly damped: a weak direction must follow too, or the cost rises for want of that.
+    state, kept = levenberg.init(z, _without(seen[0], index), 1e-6), seen[0]
+    while len(seen) < min(most, 1 + REFITS) and np.isfinite(kept.cost):
+        free = others & ~levenberg.held_at_bounds(state.z, kept.slope, bounds)
+        promised = 0.5 * kept.slope @ _solve(kept, kept.slope, free)
+        if promised < WORTH * LEVEL * redundancy:
+            break
+        state, info = levenberg.step(state, fixed, bounds)
+        kept = seen[-1] if info.accepted else kept
+    return _Point(state.z, kept, np.nan), len(seen)
+
+
+def _solve(normal: levenberg.Normal, right: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """Return the solution in the free coordinates that have an effect, 0 elsewhere."""
+    solved = np.zeros_like(right)
+    free = free & (np.diag(normal.matrix) > 0)
+    unit = np.sqrt(np.diag(normal.matrix)[free])
+    scaled = normal.matrix[np.ix_(free, free)] / np.outer(unit, unit)
+    # What even a relative 1e-9 of information cannot tell apart stays together.
+    solved[free] = np.linalg.solve(scaled + 1e-9 * np.eye(unit.size), right[free] / unit) / unit
+    return solved
+
+
+def _without(normal: levenberg.Normal, index: int) -> levenberg.Normal:
+    """Return normal equations that leave a coordinate alone."""
+    slope, matrix = normal.slope.copy(), normal.matrix.copy()
+    slope[index] = matrix[index] = matrix[:, index] = 0.0
+    return normal._replace(slope=slope, matrix=matrix)
