@@ -82,7 +82,7 @@ def _beats_nominal(robot: Robot, study: Study) -> list[tuple[bool, str]]:
     fitted = _share(robot, study, study.seen, study.seen_nominal)
     if fitted is not None and fitted.value > 0:
         worse = found.value / fitted.value
-        text = f"The same share is {fitted.value:.0%} on the fitted logs: {worse:.2f} times between"
+        text = f"On fitted logs that share is {fitted.value:.0%}, {worse:.2f} times less"
         is_fine = worse <= OVERFIT
         words.append((is_fine, text + ("." if is_fine else f", beyond {OVERFIT:g}: overfitted.")))
     return words
