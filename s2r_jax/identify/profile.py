@@ -142,9 +142,10 @@ def _walk(
             outer = point
     if outer is None:
         return inner[1:], edge, True
-    known = [*inner[1:], outer] if np.isfinite(outer.rise) else inner[1:]
-    end = float(outer.z[index])
-    return known, _crossing(inner[-1], outer, index) if np.isfinite(outer.rise) else end, False
+    # Short of that, rather too wide an interval than too narrow a one.
+    is_found = _is_found(inner[-1], outer)
+    end = _crossing(inner[-1], outer, index) if is_found else float(outer.z[index])
+    return [*inner[1:], *([outer] if np.isfinite(outer.rise) else [])], end, False
 
 
 def _stride(inner: list[_Point], index: int, first: float, edge: float) -> float:

@@ -84,13 +84,29 @@ def test_simulation_that_breaks_down_ends_the_interval():
     evaluate, _ = least_squares(lambda z: 0.1 * z, lambda z: np.full((1, 1), 0.1), np.zeros(1))
 
     def breaking(z):
-        return evaluate(z) if z[0] < 3.0 else levenberg.Normal(np.inf, 0 * z, np.eye(1))
+        return evaluate(z) if z[0] < 3.05 else levenberg.Normal(np.inf, 0 * z, np.eye(1))
 
     state = levenberg.init(np.zeros(1), breaking(np.zeros(1)))
     found = profile(breaking, state, 0, 2.9, box([-9], [9]))
     assert (found.is_open_low, found.is_open_high) == (True, False)
-    assert 3.0 <= found.high < 3.5
+    assert 3.05 <= found.high < 3.2
     assert np.isfinite(found.rise).all()
+
+
+def test_no_side_is_open_that_was_not_tried_to_the_bound():
+    # The cost is flat up to z = 8; strides from a far too small one would not get there in time.
+    evaluate, asked = least_squares(
+        lambda z: np.maximum(abs(z) - 8.0, 0) * 10,
+        lambda z: np.array([[10.0 * np.sign(z[0]) * (abs(z[0]) > 8)]]),
+        np.zeros(1),
+    )
+    state = levenberg.init(np.zeros(1), evaluate(np.zeros(1)))
+    asked.clear()
+    found = profile(evaluate, state, 0, 1e-6, box([-9], [8]))
+    assert (found.is_open_low, found.is_open_high) == (False, True)
+    assert -9.0 <= found.low <= -8.0  # rather too wide than too narrow
+    assert (found.grid[-1], found.rise[-1]) == (8.0, 0.0)
+    assert len(asked) <= 2 * EVALUATIONS
 
 
 def test_banana_is_followed_round_the_bend():
