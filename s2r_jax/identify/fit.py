@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from s2r_jax.errors import BadValue
-from s2r_jax.identify import levenberg, noise, objective, searches, uncertainty
+from s2r_jax.identify import levenberg, noise, objective, profile, searches, uncertainty
 from s2r_jax.identify.config import IdentifyConfig
 from s2r_jax.identify.jacobian import Linearization, agreement, compile_linearization
 from s2r_jax.identify.reduce import Reduced, back_substitute, reduce
@@ -29,6 +29,8 @@ TRUSTED = 0.9
 #: and what is left is the
 #: roughness of friction and contact.
 REJECTIONS = 6
+#: Longest evaluation [s] of which a profile, that needs up to 16 of them, is made.
+SLOW = 1.5
 
 
 class Fit(NamedTuple):
@@ -55,6 +57,8 @@ class Fit(NamedTuple):
     """Why `auto` took its method, where that needs saying."""
     known: tuple[uncertainty.Known, ...] = ()
     """Ratios and products that are known well although their parts are not, in `words`."""
+    profiles: tuple[profile.Profile, ...] = ()
+    """Of the weakest parameters, the weakest first."""
 
 
 Callback = Callable[[int, levenberg.Info | searches.Info], None]
@@ -90,6 +94,8 @@ def fit(
         else:
             state, count, converged = problem.explore(start, callback)
         result = problem.summary(state)
+        if config.profile:
+            result = problem.profiled(result)
     return result._replace(
         method=method,
         engine=problem.simulator.engine.name,
@@ -132,6 +138,8 @@ class Problem:
         self.redundancy = 1.0
         self.trial: Point | None = None
         self.accepted: Point | None = None
+        #: How long each evaluation took [s]; the first compiles.
+        self.seconds: list[float] = []
 
     def evaluate(self, z: Float[np.ndarray, " param"]) -> levenberg.Normal:
         """Return the normal equations at z; an unstable simulation gives an infinite cost."""
@@ -140,7 +148,9 @@ class Problem:
             move = back_substitute(self.accepted.reduced, z - self.accepted.z)
             starts = self.accepted.starts + move
         given = (jnp.asarray(z), jnp.asarray(starts), self.segments, jnp.asarray(self.precision))
+        began = time.perf_counter()
         linear = jax.tree.map(np.asarray, self.linearize(*given))
+        self.seconds.append(time.perf_counter() - began)
         if not all(np.isfinite(leaf).all() for leaf in linear):
             return levenberg.Normal(np.inf, np.zeros(z.size), np.eye(z.size))
         self.trial = self._point(z, starts, linear)
@@ -299,6 +309,33 @@ class Problem:
             tau,
             known=uncertainty.known(posterior),
         )
+
+    def profiled(self, found: Fit) -> Fit:
+        """Return the summary with the profiles of the weakest parameters, and what they tell."""
+        optimum, count = self.accepted, self.config.profile
+        assert optimum is not None
+        if len(self.seconds) < 2:
+            self.evaluate(optimum.z)
+        if min(self.seconds) > SLOW:
+            names = found.posterior.names
+            some = profile.weakest(self.parameters, found.posterior, found.dead)[:count]
+            said = f"no profile of {', '.join(names[i] for i in some)}: it takes 16 simulations of "
+            return found._replace(notes=(*found.notes, f"{said}{min(self.seconds):.2g} s each"))
+
+        def evaluate(z: np.ndarray) -> levenberg.Normal:
+            # The starts follow from point to point; the way back to the other side is too far.
+            assert self.accepted is not None
+            if np.sum((z - optimum.z) ** 2) < np.sum((z - self.accepted.z) ** 2):
+                self.accepted = optimum
+            normal = self.evaluate(z)
+            self.accepted = self.trial
+            return normal
+
+        state = levenberg.init(optimum.z, self._normal(optimum))
+        given = (self.parameters, found.posterior, found.dead, self.redundancy, count)
+        profiles, notes = profile.of_weakest(evaluate, state, *given)
+        self.accepted = optimum
+        return found._replace(profiles=profiles, notes=(*found.notes, *notes))
 
     def _starts_on_bounds(self) -> list[str]:
         """Return a sentence for each declared start on a bound: bounds may hide the truth there."""

@@ -18,11 +18,11 @@ SMALLEST_PART = 0.3
 #: A combination is weak when its standard error exceeds this share of the range of the parameters
 #: in it.
 WEAK = 0.1
-#: A parameter is entangled when freeing the others multiplies its standard error by this: a variance
-#: inflation of five, the stricter of the two customary limits (Belsley, Kuh and Welsch 1980).
+#: A parameter is entangled when freeing the others multiplies its standard error by this: a
+#: variance inflation of five, the stricter of the two customary limits (Belsley et al. 1980).
 ENTANGLED = 5**0.5
-#: What is known to this share of its value stands however entangled it is (±2 % at 95 %).
-KNOWN = 0.01
+#: What is known to this share of its value stands however entangled it is (±4 % at 95 %).
+KNOWN = 0.02
 #: A ratio or product is worth saying when its standard error is less than this share of those of
 #: its parts.
 SHARPER = 0.5
@@ -74,22 +74,27 @@ def posterior(
     at_bound |= is_logit & (np.abs(z) > np.log(0.995 / 0.005))
     span = _range(parameters)
     live = ~at_bound & ~is_dead
+    slope = np.asarray(jax.vmap(jax.grad(lambda z, i: constrain(parameters, z)[i]), (None, 0))(
+        jnp.asarray(z), jnp.arange(z.size)))  # fmt: skip
     covariance = np.zeros_like(information)
     std_z = np.full(z.size, np.inf)
     combinations: tuple[Combination, ...] = ()
     if live.any():
         # In units of each parameter's range. The bounds are knowledge too: a uniform density over
-        # the range has variance 1/12; what the logs say nothing of keeps that, not infinity.
+        # the range has variance 1/12; what the logs say nothing of keeps that, not infinity. Low in
+        # the range of a `log`, where its slope all but vanishes, the range of the value itself is
+        # the wider one: there a parameter that cannot be seen could still be large.
         scaled = information[np.ix_(live, live)] * np.outer(span[live], span[live])
-        values, vectors = np.linalg.eigh(scaled)
-        values = np.maximum(values, 0.0) + 12.0
+        width = np.array(parameters.high) - np.array(parameters.low)
+        wide = np.maximum(span, width / np.maximum(np.abs(np.diag(slope)), 1e-300))
+        scaled = scaled + np.diag(12.0 * (span / wide)[live] ** 2)
+        values, vectors = np.linalg.eigh((scaled + scaled.T) / 2)
+        values = np.maximum(values, np.finfo(float).eps * values[-1])
         inverse = (vectors / values) @ vectors.T
         covariance[np.ix_(live, live)] = inverse * np.outer(span[live], span[live])
         std_z[live] = np.sqrt(np.diag(covariance)[live])
         names = [name for name, keep in zip(parameters.names, live, strict=True) if keep]
         combinations = _combinations(names, values, vectors)
-    slope = np.asarray(jax.vmap(jax.grad(lambda z, i: constrain(parameters, z)[i]), (None, 0))(
-        jnp.asarray(z), jnp.arange(z.size)))  # fmt: skip
     with np.errstate(invalid="ignore"):
         std = np.where(np.isfinite(std_z), np.abs(np.diag(slope)) * std_z, np.inf)
     value = np.asarray(constrain(parameters, jnp.asarray(z)))
