@@ -158,6 +158,7 @@ def summary(robot: "Robot", study: "Study", config: IdentifyConfig) -> dict[str,
         "robot": robot.name,
         "parameters": parameters,
         "cannot_be_told_apart": [combination.words for combination in fit.combinations],
+        "known_well": [known.words for known in fit.known],
         "notes": [*fit.choice, *fit.notes],
         "fit": scores_json(study.fitted.scores, study.fitted_nominal.scores),
         "holdout": None
@@ -222,7 +223,7 @@ ERROR_COLUMNS = ("logs", "signals", "mae", "nominal mae", "rmse", "nominal rmse"
 def _show(result: dict[str, Any]) -> None:
     screen.table("parameters", PARAMETER_COLUMNS, parameter_rows(result))
     screen.table("errors", ERROR_COLUMNS, error_rows(result))
-    for words in [*result["cannot_be_told_apart"], *result["notes"]]:
+    for words in [*result["cannot_be_told_apart"], *result["known_well"], *result["notes"]]:
         screen.say(f"note: {words}")
     screen.say(f"{result['method']} on engine {result['engine']}: {result['seconds']:.1f} s")
 
@@ -296,6 +297,7 @@ def _write_report(
     report.figure(figures.intervals(robot.parameters, study.fit), "bounds, priors and intervals")
     report.heading("What cannot be told apart")
     report.items(result["cannot_be_told_apart"] or ["Nothing: the logs tell all combinations."])
+    report.items(result["known_well"])
     if comparison is not None:
         comparing.write(report, comparison)
     if result["notes"]:
