@@ -47,3 +47,6 @@ class IdentifyConfig:
     five. 0: none."""
     refit: bool = True
     """Fit the share that was held out too, once its errors are counted."""
+    profile: int = 1
+    """How many of the weakest parameters get a profile-likelihood interval: up to 16 evaluations
+    each, after the last fit. 0: none."""

@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import Float
 
 from s2r_jax.errors import BadValue
-from s2r_jax.identify import levenberg, noise, objective, profile, searches, uncertainty
+from s2r_jax.identify import levenberg, noise, objective, searches, uncertainty, weakest
 from s2r_jax.identify.config import IdentifyConfig
 from s2r_jax.identify.jacobian import Linearization, agreement, compile_linearization
+from s2r_jax.identify.profile import Profile
 from s2r_jax.identify.reduce import Reduced, back_substitute, reduce
 from s2r_jax.identify.segments import Segments, select
 from s2r_jax.identify.start import freedom
@@ -57,7 +58,7 @@ class Fit(NamedTuple):
     """Why `auto` took its method, where that needs saying."""
     known: tuple[uncertainty.Known, ...] = ()
     """Ratios and products that are known well although their parts are not, in `words`."""
-    profiles: tuple[profile.Profile, ...] = ()
+    profiles: tuple[Profile, ...] = ()
     """Of the weakest parameters, the weakest first."""
 
 
@@ -318,7 +319,7 @@ class Problem:
             self.evaluate(optimum.z)
         if min(self.seconds) > SLOW:
             names = found.posterior.names
-            some = profile.weakest(self.parameters, found.posterior, found.dead)[:count]
+            some = weakest.weakest(self.parameters, found.posterior, found.dead)[:count]
             said = f"no profile of {', '.join(names[i] for i in some)}: it takes 16 simulations of "
             return found._replace(notes=(*found.notes, f"{said}{min(self.seconds):.2g} s each"))
 
@@ -333,7 +334,7 @@ class Problem:
 
         state = levenberg.init(optimum.z, self._normal(optimum))
         given = (self.parameters, found.posterior, found.dead, self.redundancy, count)
-        profiles, notes = profile.of_weakest(evaluate, state, *given)
+        profiles, notes = weakest.profiles(evaluate, state, *given)
         self.accepted = optimum
         return found._replace(profiles=profiles, notes=(*found.notes, *notes))
 

@@ -93,7 +93,9 @@ def study(
     simulator = world.make(
         robot, "mujoco"
     )  # scores on the reference engine, whatever was differentiated
-    result = _fit(robot, simulator, kept, window, config, callback)
+    # Profiles are of the values that stay.
+    first_config = dataclasses.replace(config, profile=0) if refit else config
+    result = _fit(robot, simulator, kept, window, first_config, callback)
     nominal = np.array(robot.parameters.nominal)
     warnings = window_words([*kept, *out], window, robot.period)
     holdout = holdout_nominal = seen = seen_nominal = None
@@ -145,7 +147,7 @@ def _fit(
     if not is_graduated:
         return fit(robot, windows(simulator, trajectories, window), config, callback=callback)
     # A start for the search that follows; the last digits are its business.
-    rough = dataclasses.replace(config, tolerance=max(config.tolerance, ROUGH))
+    rough = dataclasses.replace(config, tolerance=max(config.tolerance, ROUGH), profile=0)
     short = fit(
         robot, windows(simulator, trajectories, config.first_window), rough, callback=callback
     )
@@ -258,6 +260,7 @@ def _check(config: IdentifyConfig) -> None:
         ("window", config.window, config.window is None or config.window >= 0, "seconds >= 0"),
         ("step", config.step, 0 < config.step < 1, "a share in (0, 1)"),
         ("tolerance", config.tolerance, config.tolerance >= 0, "a number >= 0"),
+        ("profile", config.profile, config.profile >= 0, "a number >= 0"),
     )
     for field, value, is_good, expected in checks:
         if not is_good:
