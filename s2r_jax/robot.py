@@ -142,6 +142,7 @@ class Robot:
             for key, value in getattr(self, owner).items():
                 names = (f"{owner}/{key}",) if acts.get(owner, True) else ()
                 found[f"{owner}.{key}"] = (names, np.array(value))
+        found["clock.command"] = (("clock/command",), np.array(0.0))
         for key in signals.SENSOR_FIELDS:
             names, values = [], []
             for signal in self.signals:
@@ -390,7 +391,7 @@ def _check_delays(robot: Robot) -> None:
     """Refuse delays that a world could not remember, at the nominal θ or within its bounds."""
     longest = MOST_PERIODS * robot.period
     expected = f"{longest:g} s at most, {MOST_PERIODS} control periods, within all bounds"
-    fields = ("latency.action", "latency.jitter", "sensor.delay", "sensor.rate")
+    fields = ("latency.action", "latency.jitter", "clock.command", "sensor.delay", "sensor.rate")
     nominal = {name: robot.nominal(name) for name in fields}
     effects = tuple(e for e in robot.parameters.effects if e.field in fields)
     delays = dataclasses.replace(robot.parameters, effects=effects)
@@ -398,7 +399,9 @@ def _check_delays(robot: Robot) -> None:
     for bound in (robot.parameters.low, robot.parameters.high):
         corners.append(nominal | apply(delays, np.array(bound, dtype=float), nominal, xp=np))
     for corner in corners:
-        action, jitter, delay, rate = (corner[name] for name in fields)
+        action, jitter, clock, delay, rate = (corner[name] for name in fields)
+        if abs(float(clock)) > longest:
+            raise BadValue(robot.file, "clock/command", float(clock), expected)
         total = max(float(action) + float(jitter), robot.max_latency)
         if total > longest:
             raise BadValue(robot.file, "latency (action + jitter)", total, expected)

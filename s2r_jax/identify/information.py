@@ -114,7 +114,7 @@ class Informant:
             Trajectory(str(i), self._command(told), motion.signals[i], motion.qpos[i],
                        motion.qvel[i]) for i, told in enumerate(targets)
         ]  # fmt: skip
-        segments = cut(logs, length, self._simulator.held)
+        segments = cut(logs, length, self._simulator.held, self._simulator.ahead)
         std = freedom(self.robot)
         starts = np.zeros((len(segments.log), std.size))
         with jax.enable_x64(True):

@@ -25,7 +25,7 @@ def simulate(
         theta: Parameters.
         segment: One window: `Segments` without the leading axis.
     """
-    world = simulator.world(theta)
+    world = simulator.as_logged(simulator.world(theta))
     # The mean of what a sensor would report: a staircase has no slope that differences could see.
     exact = world.sensors._replace(quantum=jnp.zeros_like(world.sensors.quantum))
     world = world._replace(sensors=exact)

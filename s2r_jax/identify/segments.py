@@ -19,7 +19,7 @@ class Segments(NamedTuple):
     """Windows of trajectories; every leaf has a leading `segment` axis, arrays are numpy or JAX."""
 
     command: Command
-    """`[segment, time, nu]`, `voltage` `[segment, time]`."""
+    """`[segment, time, nu]`, `voltage` `[segment, time]`; target, torque and enable run ahead."""
     past: Float[Array, "segment held 3 nu"]
     """Target, torque and enable given before the window, newest first.
 
@@ -38,13 +38,14 @@ class Segments(NamedTuple):
     """First row of the window in its trajectory `[segment]`."""
 
 
-def cut(trajectories: Sequence[Trajectory], length: int, held: int) -> Segments:
+def cut(trajectories: Sequence[Trajectory], length: int, held: int, ahead: int = 0) -> Segments:
     """Return windows of `length` control periods covering every trajectory once.
 
     Args:
         trajectories: Logs on the control grid.
         length: Control periods in a window; 0 for the longest whole log.
         held: Length of the simulator's command line.
+        ahead: Control periods that commands run ahead, see `Simulator.ahead`.
     """
     longest = max(len(t.measured) - 1 for t in trajectories)
     length = longest if length <= 0 else min(length, longest)
@@ -53,7 +54,7 @@ def cut(trajectories: Sequence[Trajectory], length: int, held: int) -> Segments:
         steps = len(trajectory.measured) - 1
         for start in _starts(trajectory, length):
             pieces.append(
-                _piece(trajectory, index, start, min(length, steps - start), length, held)
+                _piece(trajectory, index, start, min(length, steps - start), length, held, ahead)
             )
     return jax.tree.map(lambda *leaves: np.stack(leaves), *pieces)
 
@@ -76,16 +77,19 @@ def _starts(t: Trajectory, length: int) -> list[int]:
     return starts
 
 
-def _piece(t: Trajectory, index: int, start: int, steps: int, length: int, held: int) -> Segments:
+def _piece(
+    t: Trajectory, index: int, start: int, steps: int, length: int, held: int, ahead: int
+) -> Segments:
     # Beyond the end the last command is repeated; the weights there are zero.
     rows = np.minimum(np.arange(start, start + length), start + steps - 1)
     command = Command(*[np.asarray(leaf)[rows] for leaf in t.command])
-    before = np.clip(start - 1 - np.arange(held), 0, None)
+    last = len(t.measured) - 1
+    later = np.minimum(np.arange(start, start + length) + ahead, last)
+    told = {key: np.asarray(getattr(t.command, key)) for key in ("target", "torque", "enabled")}
+    command = command._replace(**{key: leaf[later] for key, leaf in told.items()})
+    before = np.clip(start - 1 + ahead - np.arange(held), 0, last)
     past = np.stack(
-        [
-            np.asarray(leaf)[before]
-            for leaf in (t.command.target, t.command.torque, t.command.enabled)
-        ],
+        [leaf[before] for leaf in told.values()],
         axis=1,
     )
     measured = np.asarray(t.measured)[np.minimum(rows + 1, start + steps)]

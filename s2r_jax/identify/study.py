@@ -179,7 +179,8 @@ def windows(simulator: Simulator, trajectories: Sequence[Trajectory], window: fl
     if window != 0 and not (np.isfinite(window) and window >= period):
         expected = f"0 for whole logs, or at least a control period ({period:g} s)"
         raise BadValue("windows of a log", "length", window, expected)
-    return cut(trajectories, round(window / simulator.robot.period), simulator.held)
+    length = round(window / simulator.robot.period)
+    return cut(trajectories, length, simulator.held, simulator.ahead)
 
 
 def window_words(trajectories: Sequence[Trajectory], window: float, period: float) -> list[str]:

@@ -178,7 +178,7 @@ def _rollout(simulator: Simulator, commands: Array, key: Any) -> Any:
     qvel = jnp.zeros(simulator.robot.model.nv)
 
     def one(theta: Float[Array, " param"]) -> tuple[Array, Array]:
-        world = simulator.world(theta)
+        world = simulator.as_logged(simulator.world(theta))
         smooth = world._replace(
             sensors=world.sensors._replace(quantum=jnp.zeros_like(world.sensors.quantum))
         )

@@ -10,6 +10,7 @@ loss, pushes, drift, noise) happens only where a key is given.
 
 import dataclasses
 import functools
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -37,6 +38,11 @@ class World(NamedTuple):
     latency: latency.Latency
     push: push.Push
     sensors: sensors.Sensors
+    clock: Float[Array, ""]
+    """How much later, on the clock of the measurements, commands were given than a log says [s].
+
+    Only `as_logged` heeds it: a live robot has no log.
+    """
 
 
 class State(NamedTuple):
@@ -91,7 +97,22 @@ class Simulator:
     def held(self) -> int:
         """Length of the command line."""
         longest = self._reach("latency.action")[1] + self._reach("latency.jitter")[1]
+        longest += max(0.0, float(self._reach("clock.command")[1])) + self.ahead * self.robot.period
         return latency.line_length(float(longest), self.robot.period)
+
+    @functools.cached_property
+    def ahead(self) -> int:
+        """Control periods that logged commands run ahead, so that no clock offset looks back."""
+        earliest = min(0.0, float(self._reach("clock.command")[0]))
+        return math.ceil(-earliest / self.robot.period)
+
+    def as_logged(self, world: World) -> World:
+        """Return the world as a log shows it, with commands that run `ahead`.
+
+        The offset between the clocks of commands and measurements looks like latency.
+        """
+        action = world.latency.action + world.clock + self.ahead * self.robot.period
+        return world._replace(latency=world.latency._replace(action=action))
 
     @functools.cached_property
     def ticks(self) -> int:
@@ -155,6 +176,7 @@ class Simulator:
             latency.Latency(*[value(f"latency.{key}") for key in latency.Latency._fields]),
             push.Push(*[value(f"push.{key}") for key in push.Push._fields]),
             sensors.Sensors(*[value(f"sensor.{key}") for key in sensors.Sensors._fields]),
+            value("clock.command"),
         )
 
     def init(
