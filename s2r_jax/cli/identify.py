@@ -19,6 +19,7 @@ from s2r_jax.identify.config import IdentifyConfig
 if TYPE_CHECKING:
     from s2r_jax.identify.compare import Comparison
     from s2r_jax.identify.errors import Scores
+    from s2r_jax.identify.profile import Profile
     from s2r_jax.identify.study import Study
     from s2r_jax.robot import Robot
 
@@ -159,6 +160,7 @@ def summary(robot: "Robot", study: "Study", config: IdentifyConfig) -> dict[str,
         "parameters": parameters,
         "cannot_be_told_apart": [combination.words for combination in fit.combinations],
         "known_well": [known.words for known in fit.known],
+        "profiles": [profile_json(found) for found in fit.profiles],
         "notes": [*fit.choice, *fit.notes],
         "fit": scores_json(study.fitted.scores, study.fitted_nominal.scores),
         "holdout": None
@@ -174,6 +176,12 @@ def summary(robot: "Robot", study: "Study", config: IdentifyConfig) -> dict[str,
         "iterations": fit.iterations,
         "converged": fit.converged,
     }
+
+
+def profile_json(found: "Profile") -> dict[str, Any]:
+    """Return a profile-likelihood interval; at an open end stands the bound."""
+    kept = ("name", "low", "high", "is_open_low", "is_open_high")
+    return {key: value for key, value in found._asdict().items() if key in kept}
 
 
 def scores_json(scores: "Scores", nominal: "Scores | None" = None) -> dict[str, Any]:
@@ -295,6 +303,9 @@ def _write_report(
     report.heading("Parameters")
     report.table(DETAIL_COLUMNS, detail_rows(result))
     report.figure(figures.intervals(robot.parameters, study.fit), "bounds, priors and intervals")
+    if study.fit.profiles:
+        report.heading("Profile likelihood of the weakest parameters")
+        report.figure(figures.profiles(robot.parameters, study.fit), "rise of the cost")
     report.heading("What cannot be told apart")
     report.items(result["cannot_be_told_apart"] or ["Nothing: the logs tell all combinations."])
     report.items(result["known_well"])

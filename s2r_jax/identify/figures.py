@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from s2r_jax.identify import profile
 from s2r_jax.identify.compare import Comparison
 from s2r_jax.identify.fit import Fit
 from s2r_jax.identify.study import Study
@@ -131,6 +132,45 @@ def intervals(parameters: ParameterSet, fit: Fit) -> Any:
         spine.set_visible(False)
     figure.legend(handles=_legend(), fontsize=7, ncol=5, loc="lower center", frameon=False)
     figure.tight_layout(rect=(0, min(0.3, 0.35 / figure.get_figheight()), 1, 1))
+    return figure
+
+
+def profiles(parameters: ParameterSet, fit: Fit) -> Any:
+    """Draw how the cost rises beside the estimate, the other parameters fitted at each value.
+
+    The 95 % interval ends where it meets the line. Dashed: the parabola of the standard error.
+    """
+    from matplotlib import pyplot
+
+    found = fit.profiles
+    figure, axes = pyplot.subplots(1, len(found), figsize=(3.6 * len(found), 2.6), squeeze=False)
+    for axis, curve in zip(axes[0], found, strict=True):
+        i = parameters.names.index(curve.name)
+        is_log, value = parameters.transforms[i] == "log", float(fit.posterior.value[i])
+        # A spread of values between the ends: what is far beyond the level is of no interest.
+        seen = (curve.rise <= 2 * profile.LEVEL) | (curve.grid == value)
+        left, right = min(curve.low, *curve.grid[seen]), max(curve.high, *curve.grid[seen])
+        axis.axvspan(curve.low, curve.high, color="#e8e8e8", lw=0)
+        axis.axhline(profile.LEVEL, color=NOMINAL, lw=1)
+        std = float(fit.posterior.std[i])
+        if np.isfinite(std) and std > 0:
+            values = np.geomspace(left, right, 100) if is_log else np.linspace(left, right, 100)
+            off = np.log(values / value) * value if is_log else values - value
+            axis.plot(values, 0.5 * (off / std) ** 2, "--", color="#999999", lw=1)
+        axis.plot(curve.grid, curve.rise, "o-", color=IDENTIFIED, lw=1.2, ms=4)
+        axis.set_xlim(left, right)
+        axis.set_ylim(min(-0.1, *curve.rise), 2 * profile.LEVEL)
+        if is_log:
+            axis.set_xscale("log")
+        ends = [name for name, is_open in (("low", curve.is_open_low), ("high", curve.is_open_high))
+                if is_open]  # fmt: skip
+        said = f", open {' and '.join(ends)}" if ends else ""
+        axis.set_title(f"{curve.low:.4g} to {curve.high:.4g}{said}", fontsize=8)
+        unit = parameters.units[i]
+        axis.set_xlabel(curve.name + (f" [{unit}]" if unit else ""), fontsize=8)
+        axis.tick_params(labelsize=7, which="both")
+    axes[0, 0].set_ylabel("rise of the cost", fontsize=8)
+    figure.tight_layout()
     return figure
 
 
