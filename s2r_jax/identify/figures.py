@@ -138,7 +138,7 @@ def intervals(parameters: ParameterSet, fit: Fit) -> Any:
 def profiles(parameters: ParameterSet, fit: Fit) -> Any:
     """Draw how the cost rises beside the estimate, the other parameters fitted at each value.
 
-    The 95 % interval ends where it meets the line. Dashed: the parabola of the standard error.
+    The interval ends where it meets the line. Many decades have a logarithmic axis.
     """
     from matplotlib import pyplot
 
@@ -151,16 +151,17 @@ def profiles(parameters: ParameterSet, fit: Fit) -> Any:
         seen = (curve.rise <= 2 * profile.LEVEL) | (curve.grid == value)
         left, right = min(curve.low, *curve.grid[seen]), max(curve.high, *curve.grid[seen])
         axis.axvspan(curve.low, curve.high, color="#e8e8e8", lw=0)
-        axis.axhline(profile.LEVEL, color=NOMINAL, lw=1)
+        axis.axhline(profile.LEVEL, color=NOMINAL, lw=1, label="95 %")
         std = float(fit.posterior.std[i])
         if np.isfinite(std) and std > 0:
             values = np.geomspace(left, right, 100) if is_log else np.linspace(left, right, 100)
             off = np.log(values / value) * value if is_log else values - value
-            axis.plot(values, 0.5 * (off / std) ** 2, "--", color="#999999", lw=1)
-        axis.plot(curve.grid, curve.rise, "o-", color=IDENTIFIED, lw=1.2, ms=4)
+            parabola = 0.5 * (off / std) ** 2
+            axis.plot(values, parabola, "--", color="#999999", lw=1, label="by standard error")
+        axis.plot(curve.grid, curve.rise, "o-", color=IDENTIFIED, lw=1.2, ms=4, label="profile")
         axis.set_xlim(left, right)
         axis.set_ylim(min(-0.1, *curve.rise), 2 * profile.LEVEL)
-        if is_log:
+        if is_log and right > 10 * left:
             axis.set_xscale("log")
         ends = [name for name, is_open in (("low", curve.is_open_low), ("high", curve.is_open_high))
                 if is_open]  # fmt: skip
@@ -170,6 +171,7 @@ def profiles(parameters: ParameterSet, fit: Fit) -> Any:
         axis.set_xlabel(curve.name + (f" [{unit}]" if unit else ""), fontsize=8)
         axis.tick_params(labelsize=7, which="both")
     axes[0, 0].set_ylabel("rise of the cost", fontsize=8)
+    axes[0, 0].legend(fontsize=6, loc="upper center")
     figure.tight_layout()
     return figure
 

@@ -26,6 +26,10 @@ REFITS = 3
 WORTH = 0.02
 #: Most that a stride grows over the one before; where the cost is flat it does.
 GROWTH = 4.0
+#: Evaluations kept for what lies between the last point and the bound.
+LAST = 4
+#: Beyond this rise from point to point, in standard errors, an interpolation means nothing.
+CLIFF = 3.0
 #: The end is interpolated between two points that are this many standard errors apart at most, or
 #: of which one is within a fifth of that from the end.
 NEAR = 0.5
@@ -128,11 +132,14 @@ def _walk(
             if inner[-1].z[index] == edge:
                 break
             # Nothing may be called open that was not tried to the end.
-            at = edge if left <= 2 else _stride(inner, index, stride, edge)
+            at = edge if left <= LAST else _stride(inner, index, stride, edge)
         elif _is_found(inner[-1], outer):
             break
-        else:
+        elif outer.root - inner[-1].root < CLIFF:
             at = _crossing(inner[-1], outer, index)
+        else:
+            middle = 0.5 * (inner[-1].z[index] + outer.z[index])
+            at = _stride(inner, index, stride, middle)
         point, spent = _refit(evaluate, inner[-1], index, at, bounds, redundancy, left)
         point = point._replace(rise=(point.normal.cost - state.normal.cost) / redundancy)
         left -= spent
@@ -148,8 +155,8 @@ def _walk(
     return [*inner[1:], *([outer] if np.isfinite(outer.rise) else [])], end, False
 
 
-def _stride(inner: list[_Point], index: int, first: float, edge: float) -> float:
-    """Return where the level should be passed if the root goes on as it did."""
+def _stride(inner: list[_Point], index: int, first: float, limit: float) -> float:
+    """Return where the level should be passed if the root goes on as it did, short of a limit."""
     if len(inner) == 1:
         at = inner[0].z[index] + first
     else:
@@ -158,19 +165,17 @@ def _stride(inner: list[_Point], index: int, first: float, edge: float) -> float
         wanted = 1.05 * np.sqrt(2 * LEVEL) - here.root  # a little beyond, to have it between two
         growth = min(wanted / gained, GROWTH) if gained > 0 else GROWTH
         at = here.z[index] + growth * last
-    return float(min(at, edge) if first > 0 else max(at, edge))
+    return float(min(at, limit) if first > 0 else max(at, limit))
 
 
 def _is_found(inner: _Point, outer: _Point) -> bool:
     misses = np.abs(np.sqrt(2 * LEVEL) - np.array([inner.root, outer.root]))
-    return bool(misses.sum() < NEAR or misses.min() < NEAR / 5)
+    return bool(misses.sum() < NEAR or (misses.min() < NEAR / 5 and misses.sum() < CLIFF))
 
 
 def _crossing(inner: _Point, outer: _Point, index: int) -> float:
-    """Return where the level lies between two points; half way to where nothing is finite."""
-    share = 0.5
-    if np.isfinite(outer.rise):
-        share = (np.sqrt(2 * LEVEL) - inner.root) / (outer.root - inner.root)
+    """Return where the level lies between two points."""
+    share = (np.sqrt(2 * LEVEL) - inner.root) / (outer.root - inner.root)
     return float(inner.z[index] + share * (outer.z[index] - inner.z[index]))
 
 
