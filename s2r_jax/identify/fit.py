@@ -229,16 +229,21 @@ class Problem:
         return levenberg.init(z, self.settle(z)), reached[0], reached[0] < steps
 
     def settle(self, z: Float[np.ndarray, " param"]) -> levenberg.Normal:
-        """Evaluate at z and take it as accepted, with the starts relaxed once."""
+        """Evaluate at z and take it as accepted, with the starts relaxed.
+
+        They go on from where they were at the same z, else from the measured ones.
+        """
         known = self.accepted
-        if known is not None and np.array_equal(known.z, z) and not self.start_std.size:
+        is_same = known is not None and np.array_equal(known.z, z)
+        if known is not None and is_same and not self.start_std.size:
             # Nothing but the weights can differ: no need to simulate again.
             ratio = self.precision / known.precision
             residual, jacobian, start = known.linear
             scaled = (residual * ratio, jacobian * ratio[:, None], start * ratio[:, None])
             self.accepted = self._point(z, known.starts, Linearization(*scaled))
             return self._normal(self.accepted)
-        self.accepted = None
+        if not is_same:
+            self.accepted = None
         normal = self.evaluate(z)
         for _ in range(2 if self.start_std.size else 0):
             self.accepted = self.trial
