@@ -1,179 +1,238 @@
-"""Do intervals of 95 % hold the truth 95 % of the time?
+"""Do the intervals of identification hold the truth as often as they say?
 
-A servo with a load is drawn anew for each experiment (load, armature, friction, horn offset,
-delay), simulated on the C engine under a multisine, measured with noise, and identified from
-nominal values. Three kinds of experiment:
+Simulated experiments with a servo that carries a load: each draws six unknowns (torque constant,
+Coulomb and viscous friction, armature, zero error of the angle, delay of the commands), drives the
+servo through two sine sweeps that break it away again and again, and adds noise to what its sensors
+say. From there everything goes the way of a real log: resampling and state estimate, windows whose
+starts are unknowns too, a fit that is told neither the noise nor the truth. Counted is how often
+value ± 1.96 standard errors holds the truth, over the experiments in which the fit calls the
+parameter identifiable. A second table has noise that is correlated in time (autoregressive, first
+order).
 
-- white: independent noise, windows start at the true state;
-- correlated: autoregressive noise of the same size, as filters and mismatch leave it;
-- starts: independent noise, and windows that start at noisy measurements, as those of real logs do.
-
-Run: `python benchmarks/coverage.py [--experiments 100] [--cases white starts]`. Parameters that a
-fit does not call identifiable have no interval to be judged. Exits with 1 when one is outside 90 to
-98 %.
+Run: `python benchmarks/coverage.py [--experiments 100] [--seed 0] [--correlation 0 0.9]`.
 """
 
 import argparse
-import dataclasses
-import sys
+import json
 import tempfile
-import time
 from pathlib import Path
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.signal
+import scipy.stats
 from jaxtyping import Bool, Float
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
-from scipy.stats import binomtest
 
 from s2r_jax import backend, robot
 from s2r_jax.identify.config import IdentifyConfig
-from s2r_jax.identify.fit import fit
+from s2r_jax.identify.fit import fit, simulator_for
 from s2r_jax.identify.residual import simulate_all
-from s2r_jax.identify.segments import cut
-from s2r_jax.sim import world
-from s2r_jax.types import Command, Trajectory
+from s2r_jax.identify.study import windows
+from s2r_jax.logs.trajectory import trajectory
+from s2r_jax.parameters import constrain, search_bounds
+from s2r_jax.robot import Robot
+from s2r_jax.types import Log
+
+#: Standard deviation of the sensors' noise: angle [rad], speed [rad/s].
+NOISE = (2e-3, 5e-2)
+PERIOD = 0.01
+#: Length of a log, and of the standstill before it [s].
+SECONDS, REST = 6.0, 0.2
+#: Sine sweeps, one a log: amplitude [rad], first and last frequency [Hz], phase [°].
+SWEEPS = ((1.2, 0.3, 2.0, 0.0), (0.8, 0.5, 3.0, 90.0))
+#: Two-sided 95 % of a normal distribution, in standard deviations.
+QUANTILE = 1.96
 
 XML = """
-<mujoco><option timestep="0.005" integrator="implicitfast"/><worldbody>
-<body name="arm"><joint name="hinge" axis="0 1 0" armature="0.002"/>
-<geom type="capsule" fromto="0 0 0 0 0 -0.15" size="0.005" mass="0.02" contype="0" conaffinity="0"/>
-<body name="load" pos="0 0 -0.15">
-<geom type="sphere" size="0.03" mass="0.3" contype="0" conaffinity="0"/></body></body></worldbody>
+<mujoco model="servo"><option timestep="0.005" integrator="implicitfast">
+  <flag contact="disable"/></option>
+<worldbody><body name="arm"><joint name="hinge" axis="0 1 0" armature="0.004"/>
+  <geom type="capsule" fromto="0 0 0 0 0 -0.15" size="0.005" mass="0.02"/>
+  <geom type="sphere" pos="0 0 -0.15" size="0.02" mass="0.3"/></body></worldbody>
 <actuator><motor name="hinge" joint="hinge"/></actuator></mujoco>"""
-YAML = """
+
+YAML = f"""
 name: servo
 model: servo.xml
-control: {period: 0.02}
-motors: {kind: pd, kp: 4, kd: 0.05, torque_limit: 5, friction: 0.02, viscous: 0.02}
-signals: {joint/hinge/position: {noise: 0.002}, joint/hinge/velocity: {noise: 0.05}}
+control: {{period: {PERIOD}}}
+motors:
+  kind: dc_servo
+  kp: 300
+  duty_gain: 0.0028773  # (4096 / 2 pi) / (256 * 885), as in examples/servo_pendulum
+  torque_constant: 0.3
+  resistance: 2.0
+  friction: 0.02
+  viscous: 0.005
+battery: {{voltage: 7.4}}
+latency: {{action: 0.0}}
+signals: {{joint/hinge/position: {{}}, joint/hinge/velocity: {{}}}}
 parameters:
-  - {target: motor/hinge/friction, bounds: [0.002, 0.2], transform: log}
-  - {target: motor/hinge/viscous, bounds: [0, 0.1]}
-  - {target: motor/hinge/offset, bounds: [-0.3, 0.3]}
-  - {target: body/load/mass, bounds: [0.1, 0.9], transform: log}
-  - {target: joint/hinge/armature, bounds: [0.0004, 0.01], transform: log}
-  - {target: latency/action, bounds: [0, 0.04], start: 0.012}
+  - {{target: motor/hinge/torque_constant, bounds: [0.2, 0.5], unit: N m/A}}
+  - {{target: motor/hinge/friction, bounds: [0.005, 0.1], transform: log, unit: N m}}
+  - {{target: motor/hinge/viscous, bounds: [0.0, 0.03], unit: N m s/rad}}
+  - {{target: joint/hinge/armature, bounds: [0.001, 0.02], transform: log, unit: kg m2}}
+  - {{target: motor/hinge/offset, bounds: [-0.2, 0.2], unit: rad}}
+  - {{target: latency/action, bounds: [0.0, 0.03], start: 0.01, unit: s}}
+identify: {{window: 1.0, position_std: 0.02, velocity_std: 0.5}}
 """
-NOISE = np.array([0.002, 0.05])  # rad, rad/s
-CORRELATION = 0.7
-CASES = ("white", "correlated", "starts")
-ROWS, WINDOW = 301, 50
-#: The truth lies in this middle share of the bounds, so that bounds do not narrow the intervals.
-INSIDE = (0.3, 0.7)
 
 
-class Coverage(NamedTuple):
-    """What many experiments of one kind found."""
+class Outcome(NamedTuple):
+    """What became of the experiments."""
 
-    names: tuple[str, ...]
-    held: Bool[np.ndarray, "experiment param"]
-    """Whether the interval holds the truth."""
-    identifiable: Bool[np.ndarray, "experiment param"]
-    z: Float[np.ndarray, "experiment param"]
-    """Error over standard error."""
+    truth: Float[np.ndarray, "experiment param"]
+    value: Float[np.ndarray, "experiment param"]
     std: Float[np.ndarray, "experiment param"]
+    identifiable: Bool[np.ndarray, "experiment param"]
 
 
-def servo() -> robot.Robot:
-    """Return the robot of all experiments."""
+class Row(NamedTuple):
+    """One parameter over all experiments."""
+
+    name: str
+    called: int
+    """Experiments in which it was called identifiable; the rest counts only these."""
+    covered: int
+    low: float
+    """95 % interval of the coverage (Clopper and Pearson)."""
+    high: float
+    error_ratio: float
+    """Root mean square of error / standard error; 1 where the standard error is right."""
+    std: float
+    """Median standard error, in the parameter's unit."""
+
+
+def main() -> None:
+    """Run the experiments with each noise; print the tables, write them if asked."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--experiments", type=int, default=100, help="number of them, each noise")
+    parser.add_argument("--seed", type=int, default=0, help="of truths and noise")
+    parser.add_argument("--correlation", type=float, nargs="*", default=[0.0, 0.9],
+                        help="of the noise from sample to sample, one table each")  # fmt: skip
+    parser.add_argument("--method", choices=("lm", "fd"), default="lm", help="of the fit")
+    parser.add_argument("--out", type=Path, help="where to write the rows as JSON")
+    options = parser.parse_args()
+    backend.prepare()
+    tables = {}
+    for correlation in options.correlation:
+        found = run(options.experiments, options.seed, correlation, options.method)
+        title = f"{options.experiments} experiments, correlation of the noise {correlation:g}"
+        tables[title] = rows = coverage(servo().parameters.names, found)
+        show(title, rows)
+    if options.out:
+        named = {title: [row._asdict() for row in rows] for title, rows in tables.items()}
+        options.out.write_text(json.dumps(named, indent=2))
+
+
+def run(count: int, seed: int = 0, correlation: float = 0.0, method: str = "lm") -> Outcome:
+    """Return the outcome of `count` experiments; the same arguments give the same numbers."""
+    machine = servo()
+    keys = np.random.default_rng(seed)
+    truth = truths(machine, count, keys)
+    clean = simulated(machine, truth)
+    said = clean + noise(keys, clean.shape, correlation)
+    config = IdentifyConfig(method=method)
+    simulator = simulator_for(machine, method)
+    rows = []
+    for motion in track(said, "fitting", console=Console(stderr=True), transient=True):
+        logs = [trajectory(recorded(k, one), machine) for k, one in enumerate(motion)]
+        found = fit(machine, windows(simulator, logs, machine.window), config).posterior
+        rows.append((found.value, found.std, found.identifiable))
+    value, std, identifiable = (np.array(column) for column in zip(*rows, strict=True))
+    return Outcome(truth, value, std, identifiable)
+
+
+def servo() -> Robot:
+    """Return the robot: a servo with a known load and six unknowns."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "servo.xml").write_text(XML)
         (Path(folder) / "robot.yaml").write_text(YAML)
         return robot.load(folder)
 
 
-def experiments(case: str, count: int, seed: int = 0) -> Coverage:
-    """Simulate, measure and identify `count` servos drawn at random."""
-    nominal = servo()
-    machine = nominal
-    if case == "starts":
-        machine = dataclasses.replace(nominal, start_std=tuple(NOISE))
-    simulator = world.make(nominal, "mujoco")
-    rows = []
-    for index in range(count):
-        rng = np.random.default_rng([seed, index])
-        theta = _truth(nominal, rng)
-        log = _measured(simulator, theta, case, rng)
-        windows = cut([log], WINDOW, simulator.held)
-        found = fit(machine, windows, IdentifyConfig(method="fd")).posterior
-        error = (found.value - theta) / found.std
-        rows.append((np.abs(error) < 1.96, found.identifiable, error, found.std))
-    return Coverage(nominal.parameters.names, *map(np.array, zip(*rows, strict=True)))
-
-
-def _truth(machine: robot.Robot, rng: np.random.Generator) -> np.ndarray:
-    low, high = np.array(machine.parameters.low), np.array(machine.parameters.high)
-    share = rng.uniform(*INSIDE, low.size)
-    is_log = np.array([t == "log" for t in machine.parameters.transforms])
-    safe = np.where(is_log, low, 1.0)
-    return np.where(is_log, safe * (high / safe) ** share, low + share * (high - low))
-
-
-def _measured(
-    simulator: world.Simulator, theta: np.ndarray, case: str, rng: np.random.Generator
-) -> Trajectory:
-    """Return a log of the true machine."""
-    t = np.arange(ROWS)[:, None] * simulator.robot.period
-    frequency = np.array([0.35, 0.8, 1.7, 3.1])
-    phase = 2 * np.pi * frequency * t + rng.uniform(0, 2 * np.pi, 4)
-    target = (np.array([1.0, 0.6, 0.3, 0.15]) * np.sin(phase)).sum(1)[:, None]
-    none, kp = np.zeros((ROWS, 1)), np.full((ROWS, 1), 4.0)
-    command = Command(target, none, kp, none + 0.05, none + 1, np.full(ROWS, np.nan))
-    blank = np.zeros((ROWS, 2))
+def truths(
+    machine: Robot, count: int, keys: np.random.Generator
+) -> Float[np.ndarray, "experiment param"]:
+    """Draw θ in the middle 80 % of the bounds, evenly in search coordinates."""
+    parameters = machine.parameters
+    low, high = search_bounds(parameters)
+    z = low + (high - low) * keys.uniform(0.1, 0.9, (count, low.size))
     with jax.enable_x64(True):
-        whole = cut([Trajectory("", command, blank, none, none)], 0, simulator.held)
-        truth = np.asarray(simulate_all(simulator, jnp.asarray(theta), whole))[0]
-    truth = np.concatenate([blank[:1], truth])
-    noise = rng.standard_normal(truth.shape)
-    if case == "correlated":
-        for k in range(1, ROWS):
-            noise[k] = CORRELATION * noise[k - 1] + (1 - CORRELATION**2) ** 0.5 * noise[k]
-    measured = truth + noise * NOISE
-    start = measured if case == "starts" else truth
-    return Trajectory("log", command, measured, start[:, :1], start[:, 1:])
+        return np.asarray(jax.vmap(lambda z: constrain(parameters, z))(jnp.asarray(z)))
 
 
-def table(case: str, found: Coverage) -> tuple[Table, bool]:
-    """Return the table of a case, and whether every parameter is within 90 to 98 %."""
-    out = Table(title=f"{case}: {len(found.held)} experiments")
-    for column in ("parameter", "identifiable", "coverage", "95 % of it", "|error| / std", "std"):
-        out.add_column(column)
-    is_good = True
-    for i, name in enumerate(found.names):
-        seen = found.identifiable[:, i]
-        if not seen.any():
-            out.add_row(name, "0 %")
+def goals(log: int) -> Float[np.ndarray, " time"]:
+    """Return the commanded angle of one log [rad]: rest, then a sweep."""
+    time = np.arange(round(SECONDS / PERIOD) + 1) * PERIOD
+    amplitude, first, last, phase = SWEEPS[log]
+    sweep = scipy.signal.chirp(time - REST, first, SECONDS - REST, last, phi=phase)
+    return np.where(time < REST, 0.0, amplitude * sweep)
+
+
+def simulated(
+    machine: Robot, theta: Float[np.ndarray, "experiment param"]
+) -> Float[np.ndarray, "experiment log time sensor"]:
+    """Return what sensors without noise would say of a load that hangs at rest in the beginning."""
+    simulator = simulator_for(machine, "fd")
+    still = np.zeros((len(goals(0)), 2))
+    logs = [trajectory(recorded(k, still), machine) for k in range(len(SWEEPS))]
+    whole = windows(simulator, logs, 0)
+    with jax.enable_x64(True):
+        moved = jax.vmap(lambda one: simulate_all(simulator, one, whole))(jnp.asarray(theta))
+    return np.concatenate([np.zeros((len(theta), len(logs), 1, 2)), moved], axis=2)
+
+
+def recorded(index: int, values: Float[np.ndarray, "time sensor"]) -> Log:
+    """Return a log as a reader would."""
+    channels = {
+        "joint/hinge/position": values[:, 0],
+        "joint/hinge/velocity": values[:, 1],
+        "command/hinge/target": goals(index),
+    }
+    return Log(f"sweep {index}", np.arange(len(values)) * PERIOD, channels)
+
+
+def noise(
+    keys: np.random.Generator, shape: tuple[int, ...], correlation: float
+) -> Float[np.ndarray, "*batch time sensor"]:
+    """Return noise of the sensors, stationary: e_k = ρ e_(k-1) + (1 - ρ²)^½ w_k."""
+    white = keys.standard_normal(shape)
+    white[..., 1:, :] *= (1 - correlation**2) ** 0.5
+    return scipy.signal.lfilter([1.0], [1.0, -correlation], white, axis=-2) * NOISE
+
+
+def coverage(names: tuple[str, ...], found: Outcome, width: float = 1.0) -> list[Row]:
+    """Count the truths within value ± 1.96 standard errors, intervals `width` times as wide."""
+    ratio = (found.value - found.truth) / np.where(found.identifiable, found.std, np.inf)
+    rows = []
+    for name, one, std, counts in zip(names, ratio.T, found.std.T, found.identifiable.T,
+                                      strict=True):  # fmt: skip
+        called, covered = int(counts.sum()), int((np.abs(one[counts]) <= width * QUANTILE).sum())
+        if not called:
+            rows.append(Row(name, 0, 0, 0.0, 1.0, np.nan, np.nan))
             continue
-        hits, count = int(found.held[seen, i].sum()), int(seen.sum())
-        interval = binomtest(hits, count).proportion_ci(method="wilson")
-        is_good &= 0.90 <= hits / count <= 0.98
-        spread = f"{np.median(found.std[seen, i]):.3g}"
-        size = f"{np.abs(found.z[seen, i]).mean():.2f}"
-        bounds = f"{interval.low:.0%} to {interval.high:.0%}"
-        out.add_row(name, f"{seen.mean():.0%}", f"{hits / count:.0%}", bounds, size, spread)
-    return out, is_good
+        low, high = scipy.stats.binomtest(covered, called).proportion_ci()
+        scatter = float(np.sqrt(np.mean(one[counts] ** 2)))
+        rows.append(Row(name, called, covered, low, high, scatter, float(np.median(std[counts]))))
+    return rows
 
 
-def main() -> None:
-    """Run the cases and print a table of each."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--experiments", type=int, default=100)
-    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--seed", type=int, default=0)
-    chosen = parser.parse_args()
-    backend.prepare()
-    console, is_good = Console(width=110), True
-    for case in chosen.cases:
-        began = time.perf_counter()
-        shown, good = table(case, experiments(case, chosen.experiments, chosen.seed))
-        is_good &= good
-        console.print(shown)
-        console.print(f"{time.perf_counter() - began:.0f} s")
-    sys.exit(0 if is_good else 1)
+def show(title: str, rows: list[Row]) -> None:
+    """Print one table."""
+    table = Table(title=title)
+    for column in ("parameter", "called identifiable", "coverage", "its 95 % interval",
+                   "rms(error / std)", "median std"):  # fmt: skip
+        table.add_column(column, justify="left" if column == "parameter" else "right")
+    for row in rows:
+        share = f"{row.covered / row.called:.1%}" if row.called else "–"
+        table.add_row(row.name, str(row.called), share, f"{row.low:.1%} to {row.high:.1%}",
+                      f"{row.error_ratio:.2f}", f"{row.std:.2g}")  # fmt: skip
+    Console().print(table)
 
 
 if __name__ == "__main__":
