@@ -29,7 +29,7 @@ from rich.progress import track
 from rich.table import Table
 
 from s2r_jax import backend, robot
-from s2r_jax.identify.config import IdentifyConfig
+from s2r_jax.identify.config import IdentifyConfig, Method
 from s2r_jax.identify.fit import fit, simulator_for
 from s2r_jax.identify.residual import simulate_all
 from s2r_jax.identify.study import windows
@@ -129,7 +129,7 @@ def main() -> None:
         options.out.write_text(json.dumps(named, indent=2))
 
 
-def run(count: int, seed: int = 0, correlation: float = 0.0, method: str = "lm") -> Outcome:
+def run(count: int, seed: int = 0, correlation: float = 0.0, method: Method = "lm") -> Outcome:
     """Return the outcome of `count` experiments; the same arguments give the same numbers."""
     machine = servo()
     keys = np.random.default_rng(seed)

@@ -261,8 +261,11 @@ class Problem:
         tau = noise.correlation_time(self.robot.signals, residual, self.segments)
         count = np.asarray(self.segments.weight).sum((0, 1))
         self.redundancy = float((tau * count).sum() / max(count.sum(), 1.0))
+        rho = noise.autocorrelation(self.robot.signals, residual, self.segments)
+        known = self.accepted
+        absorbed = noise.absorbed(self.robot.signals, known.linear, known.reduced, rho)
         self.precision = noise.update_precision(
-            self.robot.signals, residual, self.precision, self.segments
+            self.robot.signals, residual, self.precision, self.segments, absorbed
         )
         return tau
 
