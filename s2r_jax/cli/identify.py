@@ -85,7 +85,7 @@ def identify(
         compare: Whether to compare simpler models.
     """
     from s2r_jax import robot as robots
-    from s2r_jax.identify import errors, model, verdict
+    from s2r_jax.identify import model, symptoms, verdict
     from s2r_jax.identify import study as studies
     from s2r_jax.logs import trajectory
 
@@ -112,7 +112,7 @@ def identify(
             [trajectory.trajectory(log, robot) for log in out_logs],
             callback,
         )
-    worse = errors.unexplained(robot.signals, study.fitted.scores, study.fitted.segments)
+    worse = symptoms.symptoms(robot, study.fitted)
     for word in (*study.warnings, *worse):
         screen.say(f"warning: {word}")
     judged = verdict.judge(robot, study)

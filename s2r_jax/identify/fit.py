@@ -344,7 +344,13 @@ class Problem:
         given = (self.parameters, found.posterior, found.dead, self.redundancy, count)
         profiles, notes = weakest.profiles(evaluate, state, *given)
         self.accepted = optimum
-        return found._replace(profiles=profiles, notes=(*found.notes, *notes))
+        # A side without a limit is more than any standard error can say.
+        is_open = np.isin(
+            found.posterior.names, [p.name for p in profiles if p.is_open_low or p.is_open_high]
+        )
+        known = found.posterior.identifiable & ~is_open
+        posterior = found.posterior._replace(identifiable=known)
+        return found._replace(posterior=posterior, profiles=profiles, notes=(*found.notes, *notes))
 
     def _starts_on_bounds(self) -> list[str]:
         """Return a sentence for each declared start on a bound: bounds may hide the truth there."""
