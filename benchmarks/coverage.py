@@ -9,11 +9,13 @@ value ± 1.96 standard errors holds the truth, over the experiments in which the
 parameter identifiable. A second table has noise that is correlated in time (autoregressive, first
 order).
 
-Run: `python benchmarks/coverage.py [--experiments 100] [--seed 0] [--correlation 0 0.9]`.
+Run: `python benchmarks/coverage.py [--experiments 100] [--seed 0] [--correlation 0 0.9]`. Exits with
+1 when a coverage lies outside 90 to 98 %.
 """
 
 import argparse
 import json
+import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -47,6 +49,8 @@ SECONDS, REST = 6.0, 0.2
 SWEEPS = ((1.2, 0.3, 2.0, 0.0), (0.8, 0.5, 3.0, 90.0))
 #: Two-sided 95 % of a normal distribution, in standard deviations.
 QUANTILE = 1.96
+#: Coverage that intervals of 95 % may show.
+LIMITS = (0.90, 0.98)
 
 XML = """
 <mujoco model="servo"><option timestep="0.005" integrator="implicitfast">
@@ -127,6 +131,8 @@ def main() -> None:
     if options.out:
         named = {title: [row._asdict() for row in rows] for title, rows in tables.items()}
         options.out.write_text(json.dumps(named, indent=2))
+    rows = [row for rows in tables.values() for row in rows if row.called]
+    sys.exit(0 if all(LIMITS[0] <= row.covered / row.called <= LIMITS[1] for row in rows) else 1)
 
 
 def run(count: int, seed: int = 0, correlation: float = 0.0, method: Method = "lm") -> Outcome:
@@ -232,7 +238,7 @@ def show(title: str, rows: list[Row]) -> None:
         share = f"{row.covered / row.called:.1%}" if row.called else "–"
         table.add_row(row.name, str(row.called), share, f"{row.low:.1%} to {row.high:.1%}",
                       f"{row.error_ratio:.2f}", f"{row.std:.2g}")  # fmt: skip
-    Console().print(table)
+    Console(width=120).print(table)
 
 
 if __name__ == "__main__":
