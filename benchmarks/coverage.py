@@ -9,8 +9,8 @@ value ± 1.96 standard errors holds the truth, over the experiments in which the
 parameter identifiable. A second table has noise that is correlated in time (autoregressive, first
 order).
 
-Run: `python benchmarks/coverage.py [--experiments 100] [--seed 0] [--correlation 0 0.9]`. Exits with
-1 when a coverage lies outside 90 to 98 %.
+Run: `python benchmarks/coverage.py [--experiments 100] [--seed 0] [--correlation 0 0.9]`. Exits
+with 1 when a coverage lies outside 90 to 98 %.
 """
 
 import argparse
