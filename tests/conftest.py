@@ -25,3 +25,10 @@ def data_folder() -> Path:
             pytest.fail(message)
         pytest.skip(message)
     return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give slow tests the longer limit that their marker stands for."""
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(300))

@@ -32,7 +32,10 @@ class IdentifyConfig:
     so are those that the search and the uncertainty should see.
     """
     tolerance: float = 1e-6
-    """Stop when the cost falls by less than this share in a step."""
+    """Stop when the cost falls by less than this share in a step, or by less than noise explains.
+
+    0: only when nothing moves.
+    """
     starts: int = 1
     """Searches: the first from the start values, others from random points in the bounds."""
     robust: float | None = None

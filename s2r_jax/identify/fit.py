@@ -26,6 +26,9 @@ from s2r_jax.types import Posterior
 
 #: Cosine between forward-mode and difference columns below which derivatives are not trusted.
 TRUSTED = 0.9
+#: Gain in log-likelihood of independent samples that no one would notice: it moves an estimate by
+#: less than a tenth of its standard error.
+UNNOTICED = 3e-3
 #: Steps refused in a row after which the search ends: the damping has then grown 2 million times,
 #: and what is left is the
 #: roughness of friction and contact.
@@ -257,8 +260,7 @@ class Problem:
         Returns the correlation time of each signal in control periods.
         """
         assert self.accepted is not None
-        residual = self.accepted.linear.residual
-        tau = noise.correlation_time(self.robot.signals, residual, self.segments)
+        residual, tau = self.accepted.linear.residual, self._correlation_time()
         count = np.asarray(self.segments.weight).sum((0, 1))
         self.redundancy = float((tau * count).sum() / max(count.sum(), 1.0))
         rho = noise.autocorrelation(self.robot.signals, residual, self.segments)
@@ -282,11 +284,25 @@ class Problem:
                 self.accepted = self.trial
             # Two steps in a row that gave, or even promised, next to nothing mean the bottom.
             gain = info.decrease if info.accepted else abs(info.promised)
-            quiet = quiet + 1 if gain < self.config.tolerance else 0
+            quiet = quiet + 1 if self._is_unnoticed(gain) else 0
             rejected = 0 if info.accepted else rejected + 1
             if quiet == 2 or rejected == REJECTIONS or info.move < 1e-10:
                 return state, steps, True
         return state, self.config.iterations, False
+
+    def _is_unnoticed(self, gain: float) -> bool:
+        """Return whether a relative fall of the cost is too small to matter."""
+        if gain < self.config.tolerance or self.config.tolerance == 0:
+            return gain < self.config.tolerance
+        assert self.accepted is not None
+        tau = self._correlation_time()
+        count = np.asarray(self.segments.weight).sum((0, 1))
+        return gain * float((count / tau).sum()) / 2 < UNNOTICED
+
+    def _correlation_time(self) -> Float[np.ndarray, " sensor"]:
+        assert self.accepted is not None
+        residual = self.accepted.linear.residual
+        return noise.correlation_time(self.robot.signals, residual, self.segments)
 
     def summary(self, state: levenberg.State) -> Fit:
         """Return the posterior at the optimum; correlated residuals count for fewer samples."""

@@ -369,6 +369,11 @@ def _flat_multisine(shape: tuple[int, int], config: PlanConfig) -> np.ndarray:
 def _notes(robot: Robot, limits: margins.Limits) -> tuple[str, ...]:
     """Return what is not limited, and what else a person should know before pressing the button."""
     notes = []
+    if robot.start_std == (0, 0):
+        notes.append(
+            "windows start as measured (no identify: position_std, velocity_std): the noise of the "
+            "start is an error that these standard errors do not hold"
+        )
     driven = [joint.name for joint in robot.joints]
     rows = [limits.joints.index(name) for name in driven if name in limits.joints]
     open_ended = [limits.joints[r] for r in rows if not np.isfinite(limits.high - limits.low)[r]]
