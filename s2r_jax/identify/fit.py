@@ -361,10 +361,9 @@ class Problem:
         profiles, notes = weakest.profiles(evaluate, state, *given)
         self.accepted = optimum
         # A side without a limit is more than any standard error can say.
-        is_open = np.isin(
-            found.posterior.names, [p.name for p in profiles if p.is_open_low or p.is_open_high]
-        )
-        known = found.posterior.identifiable & ~is_open
+        known, p = found.posterior.identifiable.copy(), self.parameters
+        for i, curve in ((p.index(curve.name), curve) for curve in profiles):
+            known[i] &= weakest.is_limited(curve, p.low[i], p.high[i])
         posterior = found.posterior._replace(identifiable=known)
         return found._replace(posterior=posterior, profiles=profiles, notes=(*found.notes, *notes))
 

@@ -9,6 +9,9 @@ from s2r_jax.types import Posterior
 
 #: Logit of half a per cent from a bound, where such a parameter counts as on it.
 LOGIT_EDGE = float(np.log(0.995 / 0.005))
+#: A lower bound this small beside the upper one stands for "nothing": a friction that may be absent
+#: is known, one that may be any larger is not.
+VANISHING = 1e-3
 
 
 def profiles(
@@ -52,6 +55,14 @@ def profiles(
                 "before the bottom; raise --iterations or --starts"
             )
     return tuple(found), notes
+
+
+def is_limited(curve: profile.Profile, low: float, high: float) -> bool:
+    """Return whether a profile limits its parameter, whose bounds are given, on both sides.
+
+    Below, a bound that stands for "nothing" is limit enough.
+    """
+    return not curve.is_open_high and (not curve.is_open_low or 0 <= low <= VANISHING * high)
 
 
 def weakest(
