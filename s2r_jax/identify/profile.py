@@ -21,12 +21,14 @@ LEVEL = 0.5 * 1.96**2
 #: Most evaluations on either side of the optimum.
 EVALUATIONS = 8
 #: Most steps of the other parameters at one value.
-REFITS = 3
+REFITS = 2
 #: Promised fall of the cost, as a share of LEVEL, that a step of the other parameters is worth.
-WORTH = 0.02
+WORTH = 0.05
+#: Rise in LEVELs beyond which a point is on the other side whatever a refit may gain.
+FAR = 4.0
 #: Most that a stride grows over the one before; where the cost is flat it does.
 GROWTH = 4.0
-#: Evaluations kept for what lies between the last point and the bound.
+#: Evaluations kept for what lies between a flat stretch and the bound.
 LAST = 4
 #: Beyond this rise from point to point, in standard errors, an interpolation means nothing.
 CLIFF = 3.0
@@ -126,13 +128,14 @@ def _walk(
     """
     edge = float(bounds.high[index] if stride > 0 else bounds.low[index])
     inner, outer = [_Point(state.z, state.normal, 0.0)], None
-    left = EVALUATIONS
+    left, base = EVALUATIONS, state.normal.cost
     while left > 0:
         if outer is None:
             if inner[-1].z[index] == edge:
                 break
             # Nothing may be called open that was not tried to the end.
-            at = edge if left <= LAST else _stride(inner, index, stride, edge)
+            is_last = left <= 2 or (left <= LAST and _strides(inner) > GROWTH)
+            at = edge if is_last else _stride(inner, index, stride, edge)
         elif _is_found(inner[-1], outer):
             break
         elif outer.root - inner[-1].root < CLIFF:
@@ -140,8 +143,8 @@ def _walk(
         else:
             middle = 0.5 * (inner[-1].z[index] + outer.z[index])
             at = _stride(inner, index, stride, middle)
-        point, spent = _refit(evaluate, inner[-1], index, at, bounds, redundancy, left)
-        point = point._replace(rise=(point.normal.cost - state.normal.cost) / redundancy)
+        point, spent = _refit(evaluate, inner[-1], index, at, bounds, redundancy, base, left)
+        point = point._replace(rise=(point.normal.cost - base) / redundancy)
         left -= spent
         if point.rise < LEVEL:
             inner.append(point)
@@ -160,12 +163,17 @@ def _stride(inner: list[_Point], index: int, first: float, limit: float) -> floa
     if len(inner) == 1:
         at = inner[0].z[index] + first
     else:
-        before, here = inner[-2:]
-        last, gained = here.z[index] - before.z[index], here.root - before.root
-        wanted = 1.05 * np.sqrt(2 * LEVEL) - here.root  # a little beyond, to have it between two
-        growth = min(wanted / gained, GROWTH) if gained > 0 else GROWTH
-        at = here.z[index] + growth * last
+        before, here = inner[-2].z[index], inner[-1].z[index]
+        at = here + min(_strides(inner), GROWTH) * (here - before)
     return float(min(at, limit) if first > 0 else max(at, limit))
+
+
+def _strides(inner: list[_Point]) -> float:
+    """Return how many strides like the last one lead a little beyond the level."""
+    if len(inner) < 2 or inner[-1].root <= inner[-2].root:
+        return np.inf
+    wanted = 1.05 * np.sqrt(2 * LEVEL) - inner[-1].root
+    return float(wanted / (inner[-1].root - inner[-2].root))
 
 
 def _is_found(inner: _Point, outer: _Point) -> bool:
@@ -186,11 +194,13 @@ def _refit(
     at: float,
     bounds: levenberg.Bounds,
     redundancy: float,
+    base: float,
     most: int,
 ) -> tuple[_Point, int]:
     """Return the best point whose coordinate is `at`, and how many evaluations that took.
 
-    Its rise is left to the caller. The quadratic model of a neighbour says how the others follow.
+    `base` is the cost of the optimum; the rise is left to the caller. The quadratic model of a
+    neighbour says how the others follow.
     """
     z = near.z.copy()
     z[index] = at
@@ -208,7 +218,8 @@ def _refit(
     while len(seen) < min(most, 1 + REFITS) and np.isfinite(kept.cost):
         free = others & ~levenberg.held_at_bounds(state.z, kept.slope, bounds)
         promised = 0.5 * kept.slope @ _solve(kept, kept.slope, free)
-        if promised < WORTH * LEVEL * redundancy:
+        rise = kept.cost - promised - base
+        if promised < WORTH * LEVEL * redundancy or rise > FAR * LEVEL * redundancy:
             break
         state, info = levenberg.step(state, fixed, bounds)
         kept = seen[-1] if info.accepted else kept
