@@ -242,10 +242,10 @@ def own_ways(data: Data, repeat: int, folder: Path) -> list[Way]:
         return fit(arm, cut([log], rows, held=1), config).posterior.value
 
     configs = {
-        "lm": IdentifyConfig(method="lm"),
-        "fd": IdentifyConfig(method="fd"),
-        "auto": IdentifyConfig(method="auto"),
-        "cmaes": IdentifyConfig(method="cmaes", iterations=CMAES_GENERATIONS),
+        "lm": IdentifyConfig(method="lm", profile=0),
+        "fd": IdentifyConfig(method="fd", profile=0),
+        "auto": IdentifyConfig(method="auto", profile=0),
+        "cmaes": IdentifyConfig(method="cmaes", profile=0, iterations=CMAES_GENERATIONS),
     }
     ways = [
         Way(
