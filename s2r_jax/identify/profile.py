@@ -134,7 +134,7 @@ def _walk(
             if inner[-1].z[index] == edge:
                 break
             # Nothing may be called open that was not tried to the end.
-            is_last = left <= 2 or (left <= LAST and _strides(inner) > GROWTH)
+            is_last = _strides(inner) > (1.0 if left <= 2 else GROWTH) and left <= LAST
             at = edge if is_last else _stride(inner, index, stride, edge)
         elif _is_found(inner[-1], outer):
             break
@@ -151,7 +151,7 @@ def _walk(
         else:
             outer = point
     if outer is None:
-        return inner[1:], edge, True
+        return inner[1:], edge, bool(inner[-1].z[index] == edge)
     # Short of that, rather too wide an interval than too narrow a one.
     is_found = _is_found(inner[-1], outer)
     end = _crossing(inner[-1], outer, index) if is_found else float(outer.z[index])
