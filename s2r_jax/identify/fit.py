@@ -26,6 +26,8 @@ from s2r_jax.types import Posterior
 
 #: Cosine between forward-mode and difference columns below which derivatives are not trusted.
 TRUSTED = 0.9
+#: Control periods over which derivatives are compared: enough to meet contact and stiction.
+CHECKED = 100
 #: Gain in log-likelihood of independent samples that no one would notice: it moves an estimate by
 #: less than a tenth of its standard error.
 UNNOTICED = 3e-3
@@ -394,7 +396,7 @@ def _choose(robot: Robot, segments: Segments, config: IdentifyConfig) -> tuple[s
     if config.method != "auto":
         return config.method, []
     lengths = np.asarray(segments.weight).sum((1, 2))
-    sample = select(segments, np.array([int(np.argmax(lengths))]))
+    sample = _beginning(select(segments, np.array([int(np.argmax(lengths))])))
     z = jnp.asarray(_beside_start(robot, config.seed))
     precision = jnp.asarray(noise.first_precision(robot.signals, segments))
     jacobians, seconds = {}, {}
@@ -409,13 +411,21 @@ def _choose(robot: Robot, segments: Segments, config: IdentifyConfig) -> tuple[s
     if np.isfinite(jacobians["lm"]).all() and np.nanmin(cosine) >= TRUSTED:
         if seconds["lm"] <= seconds["fd"]:
             return "lm", []
-        times = f"{seconds['fd']:.2g} s a window against {seconds['lm']:.2g} s"
+        times = f"{seconds['fd']:.2g} s against {seconds['lm']:.2g} s"
         return "fd", [f"differences on the C engine agree with derivatives and are faster: {times}"]
     worst = robot.parameters.names[int(np.nanargmin(cosine))]
     return "fd", [
         f"forward-mode derivatives disagree with differences (cosine {np.nanmin(cosine):.2f} "
         f"for {worst}): central differences on the C engine are used"
     ]
+
+
+def _beginning(segments: Segments) -> Segments:
+    """Return the first periods of the windows."""
+    command, measured, weight = jax.tree.map(
+        lambda leaf: leaf[:, :CHECKED], (segments.command, segments.measured, segments.weight)
+    )
+    return segments._replace(command=command, measured=measured, weight=weight)
 
 
 def _beside_start(robot: Robot, seed: int) -> np.ndarray:
