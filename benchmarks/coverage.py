@@ -31,8 +31,9 @@ from rich.progress import track
 from rich.table import Table
 
 from s2r_jax import backend, robot
+from s2r_jax.identify.choice import simulator_for
 from s2r_jax.identify.config import IdentifyConfig, Method
-from s2r_jax.identify.fit import fit, simulator_for
+from s2r_jax.identify.fit import fit
 from s2r_jax.identify.residual import simulate_all
 from s2r_jax.identify.study import windows
 from s2r_jax.logs.trajectory import trajectory

@@ -1,6 +1,5 @@
 """Fit θ to windows of logs: the driver around the residual, its Jacobian and the search."""
 
-import functools
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,22 +11,18 @@ from jaxtyping import Float
 
 from s2r_jax.errors import BadValue
 from s2r_jax.identify import levenberg, noise, objective, searches, uncertainty, weakest
+from s2r_jax.identify.choice import choose, random_start, simulator_for
 from s2r_jax.identify.config import IdentifyConfig
-from s2r_jax.identify.jacobian import Linearization, agreement, compile_linearization
+from s2r_jax.identify.jacobian import Linearization, compile_linearization
 from s2r_jax.identify.profile import Profile
 from s2r_jax.identify.reduce import Reduced, back_substitute, reduce
-from s2r_jax.identify.segments import Segments, select
+from s2r_jax.identify.segments import Segments
 from s2r_jax.identify.start import freedom
 from s2r_jax.parameters import constrain, search_bounds, unconstrain
 from s2r_jax.robot import Robot
 from s2r_jax.sim import world
-from s2r_jax.sim.world import Simulator
 from s2r_jax.types import Posterior
 
-#: Cosine between forward-mode and difference columns below which derivatives are not trusted.
-TRUSTED = 0.9
-#: Control periods over which derivatives are compared: enough to meet contact and stiction.
-CHECKED = 100
 #: Gain in log-likelihood of independent samples that no one would notice: it moves an estimate by
 #: less than a tenth of its standard error.
 UNNOTICED = 3e-3
@@ -93,7 +88,7 @@ def fit(
         raise BadValue(robot.file, "parameters", [], "at least one parameter to identify")
     began = time.perf_counter()
     with jax.enable_x64(True):
-        method, choice = _choose(robot, segments, config)
+        method, choice = choose(robot, segments, config)
         problem = Problem(robot, segments, method, config)
         if method in ("lm", "fd"):
             state, count, converged = problem.search(start, callback)
@@ -186,7 +181,7 @@ class Problem:
             first = np.asarray(unconstrain(self.parameters, jnp.asarray(start)))
         found, count = [], 0
         for index in range(self.config.starts):
-            z = first if index == 0 else _random_start(bounds, keys)
+            z = first if index == 0 else random_start(bounds, keys)
             state, steps, converged = self._descend(z, bounds, count, callback)
             found.append((state, converged))
             count += steps
@@ -379,75 +374,9 @@ class Problem:
         return said
 
 
-@functools.lru_cache(maxsize=8)
-def simulator_for(robot: Robot, method: str) -> Simulator:
-    """Return the simulator that a method differentiates, the same one for every fit of a robot.
-
-    Forward mode on `mjx`, differences on the C engine.
-    """
-    return world.make(robot, "mjx" if method == "lm" else "mujoco")
-
-
-def _choose(robot: Robot, segments: Segments, config: IdentifyConfig) -> tuple[str, list[str]]:
-    """Return the method.
-
-    `auto` checks forward-mode columns against differences on one window first.
-    """
-    if config.method != "auto":
-        return config.method, []
-    lengths = np.asarray(segments.weight).sum((1, 2))
-    sample = _beginning(select(segments, np.array([int(np.argmax(lengths))])))
-    z = jnp.asarray(_beside_start(robot, config.seed))
-    precision = jnp.asarray(noise.first_precision(robot.signals, segments))
-    jacobians, seconds = {}, {}
-    for method in ("lm", "fd"):
-        linearize = compile_linearization(simulator_for(robot, method), method)
-        given = (z, jnp.zeros((1, 0)), sample, precision)
-        jacobians[method] = np.asarray(linearize(*given).jacobian)
-        began = time.perf_counter()
-        jax.block_until_ready(linearize(*given))
-        seconds[method] = time.perf_counter() - began
-    cosine = agreement(jacobians["lm"], jacobians["fd"])
-    if np.isfinite(jacobians["lm"]).all() and np.nanmin(cosine) >= TRUSTED:
-        if seconds["lm"] <= seconds["fd"]:
-            return "lm", []
-        times = f"{seconds['fd']:.2g} s against {seconds['lm']:.2g} s"
-        return "fd", [f"differences on the C engine agree with derivatives and are faster: {times}"]
-    worst = robot.parameters.names[int(np.nanargmin(cosine))]
-    return "fd", [
-        f"forward-mode derivatives disagree with differences (cosine {np.nanmin(cosine):.2f} "
-        f"for {worst}): central differences on the C engine are used"
-    ]
-
-
-def _beginning(segments: Segments) -> Segments:
-    """Return the first periods of the windows."""
-    command, measured, weight = jax.tree.map(
-        lambda leaf: leaf[:, :CHECKED], (segments.command, segments.measured, segments.weight)
-    )
-    return segments._replace(command=command, measured=measured, weight=weight)
-
-
-def _beside_start(robot: Robot, seed: int) -> np.ndarray:
-    """Return a point near the start, in z: nominal values love round numbers, where kinks are.
-
-    A latency of whole physics steps is one; there the slopes of the two sides differ.
-    """
-    z = np.asarray(unconstrain(robot.parameters, jnp.asarray(robot.parameters.start)))
-    bounds = levenberg.Bounds(*search_bounds(robot.parameters))
-    other = _random_start(bounds, np.random.default_rng(seed))
-    return 0.97 * z + 0.03 * other
-
-
 def _prior_precision(robot: Robot) -> np.ndarray:
     """Return 1 / std of each prior in search coordinates; 0 without one."""
     start = jnp.asarray(robot.parameters.start)
     z = unconstrain(robot.parameters, start)
     slope = np.diag(np.asarray(jax.jacfwd(lambda z: constrain(robot.parameters, z))(z)))
     return np.abs(slope) / np.array(robot.parameters.prior_std)
-
-
-def _random_start(bounds: levenberg.Bounds, keys: np.random.Generator) -> np.ndarray:
-    low = np.where(np.isfinite(bounds.low), bounds.low, -2.0)  # logit: 12 % to 88 % of the range
-    high = np.where(np.isfinite(bounds.high), bounds.high, 2.0)
-    return low + (high - low) * keys.uniform(0.1, 0.9, low.size)
