@@ -14,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from s2r_jax.cli.run_folder import plain
 
@@ -83,11 +84,12 @@ def _postponed_interrupt() -> Generator[list[int]]:
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Print a table on standard error; the first column is text, the others are aligned right."""
-    drawn = Table(title=title, title_justify="left")
+    # Text, not markup: a unit in brackets would be taken for a style and vanish.
+    drawn = Table(title=Text(title), title_justify="left")
     for index, column in enumerate(columns):
-        drawn.add_column(column, justify="left" if index == 0 else "right", overflow="fold")
+        drawn.add_column(Text(column), justify="left" if index == 0 else "right", overflow="fold")
     for row in rows:
-        drawn.add_row(*[show(cell) for cell in row])
+        drawn.add_row(*[Text(show(cell)) for cell in row])
     console.print(drawn)
 
 
@@ -102,7 +104,7 @@ def show(value: Any) -> str:
 
 def say(text: str) -> None:
     """Print a line on standard error."""
-    console.print(text, highlight=False)
+    console.print(text, highlight=False, markup=False)
 
 
 def emit(result: Any) -> None:

@@ -29,7 +29,7 @@ class Command:
     randomization: Path | None = None
     """randomization.yaml of `s2r randomize`; without it every world is the nominal one."""
     engine: Literal["auto", "mujoco", "mjx", "warp"] = "auto"
-    """Physics engine; `auto`: mujoco on a CPU, mjx on an accelerator."""
+    """Physics engine; `auto`: mujoco on a CPU, warp on an NVIDIA GPU that has it, else mjx."""
     out: Path = Path("runs/train")
     """Folder to write."""
     config: Annotated[PPOConfig, tyro.conf.arg(name="")] = field(default_factory=PPOConfig)
