@@ -144,7 +144,7 @@ def test_both_modes_agree_with_central_differences_of_100_steps(name):
 
 # Largest difference of positions from C over 100 steps; stock `mjx.step` differs as much, for the
 # test asserts that it has our values. MJX lacks the velocity of a moving equality's Jacobian that
-# MuJoCo 4 adds to the reference (the next test): 4e-3 m in the closed chain. Both solvers of many
+# MuJoCo 4 adds to the reference (the next test), which the closed chain shows. Both solvers of many
 # or elliptic contacts stop at the tolerance of 1e-8 by ways of their own.
 FROM_C = dict.fromkeys(THETA, 1e-11) | {
     "closed_chain": 1e-2,
