@@ -6,7 +6,7 @@ Kind and per-actuator numbers. The physics is in `sim/motor.py`.
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import mujoco
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from s2r_jax.document import matching, number
 from s2r_jax.errors import BadModel, BadValue, MissingKey, UnknownName
 
+Target = Literal["angle", "speed", "effort", "throttle"]
 #: kind -> what a command's target means.
 MOTOR_KINDS = {
     "native": "MuJoCo's ctrl: the model's own actuators make the force",
@@ -83,6 +84,8 @@ class MotorTable:
     dofs: tuple[int, ...]
     """Velocity address of the joint that each actuator drives; -1 where it drives none."""
     qposes: tuple[int, ...]
+    targets: tuple[Target, ...]
+    """What each motor is told."""
 
     def touched_by(self, targets: Sequence[str]) -> "MotorTable":
         """Return the table with the fields that θ moves counted as declared."""
@@ -145,7 +148,8 @@ def motor_table(declared: Any, model: mujoco.MjModel, place: str) -> MotorTable:
         if key not in declared:
             raise MissingKey(place, key, declared)
     dofs, qposes = _driven(model, kind, names, place)
-    return MotorTable(kind, values, frozenset(declared) - {"kind"}, dofs, qposes)
+    told = tuple(_target(kind, model, i) for i in range(model.nu))
+    return MotorTable(kind, values, frozenset(declared) - {"kind"}, dofs, qposes, told)
 
 
 def _fill(row: np.ndarray, value: Any, names: list[str], place: str) -> None:
@@ -155,6 +159,20 @@ def _fill(row: np.ndarray, value: Any, names: list[str], place: str) -> None:
         if not hits:
             raise UnknownName(place, glob, names, "actuator")
         row[[names.index(hit) for hit in hits]] = number({str(glob): entry}, str(glob), place)
+
+
+def _target(kind: str, model: mujoco.MjModel, actuator: int) -> Target:
+    """Return what a motor's target is: an angle, a speed, an effort or a throttle."""
+    if kind != "native":
+        return "effort" if kind == "torque" else "throttle" if kind == "rotor" else "angle"
+    # MuJoCo's servos: force = gain * ctrl - kp * length - kv * velocity.
+    if model.actuator_biastype[actuator] == mujoco.mjtBias.mjBIAS_AFFINE:
+        _, kp, kv = model.actuator_biasprm[actuator, :3]
+        if kp:
+            return "angle"
+        if kv:
+            return "speed"
+    return "effort"
 
 
 def _driven(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import mujoco
 
-from s2r_jax.deploy.contract import Contract, JointContract, Limits, SignalContract, Target
+from s2r_jax.deploy.contract import Contract, JointContract, Limits, SignalContract
 from s2r_jax.deploy.contract_file import check
 from s2r_jax.errors import MissingKey
 from s2r_jax.observation import Term
@@ -37,7 +37,8 @@ def contract_of(robot: Robot, terms: Sequence[Term] = ()) -> Contract:
         JointContract(
             name=joint.name,
             actuator=actuator,
-            target=target_of(robot, i),
+            # A contract knows no throttle: to the safety filter it is an effort.
+            target="effort" if told == "throttle" else told,
             sign=joint.sign,
             offset=joint.offset,
             low=float(joint.low),
@@ -49,7 +50,9 @@ def contract_of(robot: Robot, terms: Sequence[Term] = ()) -> Contract:
             kp=float(robot.motors.values["kp"][i]),
             kd=float(robot.motors.values["kd"][i]),
         )
-        for i, (joint, actuator) in enumerate(zip(robot.joints, robot.actuators, strict=True))
+        for i, (joint, actuator, told) in enumerate(
+            zip(robot.joints, robot.actuators, robot.motors.targets, strict=True)
+        )
     )
     signals = tuple(
         SignalContract(signal.name, signal.size, _unit(robot, signal)) for signal in robot.signals
@@ -65,20 +68,6 @@ def contract_of(robot: Robot, terms: Sequence[Term] = ()) -> Contract:
     )
     check(contract, robot.file)
     return contract
-
-
-def target_of(robot: Robot, actuator: int) -> Target:
-    """Return what a motor's target is: an angle, a speed or an effort."""
-    if robot.motors.kind != "native":
-        return "effort" if robot.motors.kind in ("torque", "rotor") else "angle"
-    # MuJoCo's servos: force = gain * ctrl - kp * length - kv * velocity.
-    if robot.model.actuator_biastype[actuator] == mujoco.mjtBias.mjBIAS_AFFINE:
-        _, kp, kv = robot.model.actuator_biasprm[actuator, :3]
-        if kp:
-            return "angle"
-        if kv:
-            return "speed"
-    return "effort"
 
 
 def _limits(robot: Robot) -> Limits:

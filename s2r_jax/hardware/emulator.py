@@ -167,7 +167,7 @@ class Frame:
         self._sign = np.array([joint.sign for joint in joints])
         self._offset = np.array([joint.offset for joint in joints])
         self._qposes = np.array(robot.motors.qposes, int)
-        self._is_angle = np.array([commands_angle(robot, i) for i in range(robot.model.nu)], bool)
+        self._is_angle = np.array([target == "angle" for target in robot.motors.targets], bool)
         sensors = sum(signal.size for signal in robot.signals)
         self._scale, self._shift = np.ones(sensors), np.zeros(sensors)
         of_joint = {joint.name: joint for joint in joints}
@@ -196,15 +196,6 @@ class Frame:
     def resting_target(self, qpos: Float[np.ndarray, " nq"]) -> Float[np.ndarray, " nu"]:
         """Return the target that asks for no motion at this pose, in the model's coordinates."""
         return np.where(self._is_angle, np.asarray(qpos)[self._qposes], 0.0).astype(np.float32)
-
-
-def commands_angle(robot: Robot, actuator: int) -> bool:
-    """Tell whether a motor's target is an angle; else a speed, a torque, a force or a throttle."""
-    model = robot.model
-    if robot.motors.kind != "native":
-        return robot.motors.kind not in ("torque", "rotor")
-    # MuJoCo's position servo: force = kp * ctrl - kp * length ...
-    return bool(model.actuator_biasprm[actuator, 1] != 0)
 
 
 def draw(parameters: ParameterSet, seed: int, spread: float) -> Float[np.ndarray, " param"]:

@@ -132,7 +132,7 @@ class _Fitter:
         self, robot: Robot, segments: Segments, method: str, config: IdentifyConfig, full: Fit
     ):
         rough = dataclasses.replace(config, tolerance=max(config.tolerance, TOLERANCE))
-        self.robot, self.config = robot, rough
+        self.robot = robot
         with jax.enable_x64(True):
             self.problem = Problem(robot, segments, method, rough)
         self.problem.precision = 1.0 / np.asarray(full.noise_std)
@@ -143,34 +143,15 @@ class _Fitter:
         """Return θ of a candidate, its absent terms at `ABSENT`."""
         theta = np.array(start, dtype=float)
         theta[list(model.off)] = ABSENT
-        held = np.zeros(theta.size, bool)
-        held[list(model.held)] = True
+        held = np.isin(np.arange(theta.size), model.held)
+        low, high = search_bounds(self.robot.parameters)
+        # What is held may stand outside its bounds: there its term is absent.
+        bounds = levenberg.Bounds(np.where(held, -np.inf, low), np.where(held, np.inf, high))
+        self.problem.held = held
         with jax.enable_x64(True):
             z = np.asarray(unconstrain(self.robot.parameters, jnp.asarray(theta)))
-            z = self._descend(z, held)
-            return np.asarray(constrain(self.robot.parameters, jnp.asarray(z)))
-
-    def _descend(self, z: np.ndarray, held: Bool[np.ndarray, " param"]) -> np.ndarray:
-        low, high = search_bounds(self.robot.parameters)
-        bounds = levenberg.Bounds(np.where(held, -np.inf, low), np.where(held, np.inf, high))
-        free = np.outer(~held, ~held)
-
-        def held_still(normal: levenberg.Normal) -> levenberg.Normal:
-            # Levenberg-Marquardt leaves alone what has no effect.
-            slope = np.where(held, 0.0, normal.slope)
-            return levenberg.Normal(normal.cost, slope, np.where(free, normal.matrix, 0.0))
-
-        problem = self.problem
-        state, quiet = levenberg.init(z, held_still(problem.settle(z))), 0
-        for _ in range(self.config.iterations):
-            state, info = levenberg.step(state, lambda z: held_still(problem.evaluate(z)), bounds)
-            if info.accepted:
-                problem.accepted = problem.trial
-            gain = info.decrease if info.accepted else abs(info.promised)
-            quiet = quiet + 1 if gain < self.config.tolerance else 0
-            if quiet == 2 or info.move < 1e-10:
-                break
-        return state.z
+            state, _, _ = self.problem.descend(z, bounds)
+            return np.asarray(constrain(self.robot.parameters, jnp.asarray(state.z)))
 
 
 def _folds(segments: Segments, logs: int, share: float) -> list[Bool[np.ndarray, "segment time"]]:

@@ -6,9 +6,8 @@ that a search can move between them. Sequences of ramps and holds break stiction
 """
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-import mujoco
 import numpy as np
 from jaxtyping import Float
 
@@ -16,7 +15,6 @@ from s2r_jax.errors import BadModel, BadValue, UnknownName
 from s2r_jax.identify.plan_config import PlanConfig
 from s2r_jax.robot import Robot
 
-Kind = Literal["angle", "speed", "effort", "throttle"]
 #: Coefficients before those of the shape: level, offset, and how steep or how logarithmic.
 HEAD = 3
 #: Part of the band at level 0; level 1 is all of it.
@@ -36,21 +34,6 @@ class Band(NamedTuple):
     high: Float[np.ndarray, " nu"]
 
 
-def kind_of(robot: Robot, actuator: int) -> Kind:
-    """Return what a motor's target is."""
-    kind = robot.motors.kind
-    if kind != "native":
-        return "effort" if kind == "torque" else "throttle" if kind == "rotor" else "angle"
-    # MuJoCo's servos: force = gain * ctrl - kp * length - kv * velocity.
-    if robot.model.actuator_biastype[actuator] == mujoco.mjtBias.mjBIAS_AFFINE:
-        _, kp, kv = robot.model.actuator_biasprm[actuator, :3]
-        if kp:
-            return "angle"
-        if kv:
-            return "speed"
-    return "effort"
-
-
 def pose(robot: Robot, margin: float) -> tuple[Float[np.ndarray, " nq"], tuple[str, ...]]:
     """Return where the machine stands at the start and the end, and what was decided about it.
 
@@ -59,7 +42,7 @@ def pose(robot: Robot, margin: float) -> tuple[Float[np.ndarray, " nq"], tuple[s
     """
     qpos, notes = np.array(robot.model.qpos0, dtype=float), []
     for i, joint in enumerate(robot.joints):
-        if kind_of(robot, i) != "angle" or robot.motors.qposes[i] < 0:
+        if robot.motors.targets[i] != "angle" or robot.motors.qposes[i] < 0:
             continue
         low, high = _angles(robot, i)
         edge = 0.5 * margin * (high - low) if np.isfinite(high - low) else 0.0
@@ -95,7 +78,7 @@ def band(robot: Robot, qpos: Float[np.ndarray, " nq"], config: PlanConfig) -> Ba
     rest, low, high = (np.zeros(robot.model.nu) for _ in range(3))
     for i, name in enumerate(names):
         low[i], high[i] = _limits(robot, i, config.margin)
-        if kind_of(robot, i) == "angle":
+        if robot.motors.targets[i] == "angle":
             rest[i] = qpos[robot.motors.qposes[i]] if robot.motors.qposes[i] >= 0 else 0.0
         if config.excite and name not in config.excite:
             low[i] = high[i] = rest[i]
@@ -107,7 +90,7 @@ def band(robot: Robot, qpos: Float[np.ndarray, " nq"], config: PlanConfig) -> Ba
 
 def _limits(robot: Robot, i: int, margin: float) -> tuple[float, float]:
     """Return the range of commands of one actuator, less the margin."""
-    joint, model, kind = robot.joints[i], robot.model, kind_of(robot, i)
+    joint, model, kind = robot.joints[i], robot.model, robot.motors.targets[i]
     low, high = joint.low, joint.high
     if kind == "angle":
         low, high = _angles(robot, i)

@@ -122,6 +122,7 @@ class Problem:
     """One fit in progress: simulator, windows and weights; numbers in, normal equations out.
 
     `evaluate` remembers its last point as `trial`; `accepted` is the one that steps start from.
+    Parameters that are `held` stay where they are.
     """
 
     def __init__(self, robot: Robot, segments: Segments, method: str, config: IdentifyConfig):
@@ -135,6 +136,7 @@ class Problem:
         self.start = np.asarray(unconstrain(self.parameters, jnp.asarray(self.parameters.start)))
         self.prior = _prior_precision(robot)
         self.start_std = freedom(robot)
+        self.held = np.zeros(len(self.parameters), bool)
         # Samples that repeat each other must not outvote a prior.
         self.redundancy = 1.0
         self.trial: Point | None = None
@@ -164,11 +166,12 @@ class Problem:
     def _normal(self, point: Point) -> levenberg.Normal:
         """Return the normal equations of a point, priors included."""
         off, reduced = (point.z - self.start) * self.prior, point.reduced
-        return levenberg.Normal(
+        normal = levenberg.Normal(
             reduced.cost + 0.5 * self.redundancy * float(off @ off),
             reduced.slope + self.redundancy * self.prior * off,
             reduced.matrix + self.redundancy * np.diag(self.prior**2),
         )
+        return levenberg.without(normal, self.held)
 
     def search(
         self, start: np.ndarray | None, callback: Callback | None
@@ -182,7 +185,7 @@ class Problem:
         found, count = [], 0
         for index in range(self.config.starts):
             z = first if index == 0 else random_start(bounds, keys)
-            state, steps, converged = self._descend(z, bounds, count, callback)
+            state, steps, converged = self.descend(z, bounds, count, callback)
             found.append((state, converged))
             count += steps
         state, converged = min(found, key=lambda pair: pair[0].normal.cost)
@@ -194,7 +197,7 @@ class Problem:
             return state, count, converged  # one noise level only scales the cost
         self.settle(state.z)
         self.update_precision()
-        state, steps, converged = self._descend(state.z, bounds, count, callback)
+        state, steps, converged = self.descend(state.z, bounds, count, callback)
         return state, count + steps, converged
 
     def explore(
@@ -268,9 +271,21 @@ class Problem:
         )
         return tau
 
-    def _descend(
-        self, z: np.ndarray, bounds: levenberg.Bounds, count: int, callback: Callback | None
+    def descend(
+        self,
+        z: Float[np.ndarray, " param"],
+        bounds: levenberg.Bounds,
+        count: int = 0,
+        callback: Callback | None = None,
     ) -> tuple[levenberg.State, int, bool]:
+        """Return the bottom that is reached from z, the steps taken, and whether it is one.
+
+        Args:
+            z: Where to begin.
+            bounds: Box of z.
+            count: Steps taken before, for the callback.
+            callback: Called after every step.
+        """
         state = levenberg.init(z, self.settle(z))
         quiet = rejected = 0
         for steps in range(1, self.config.iterations + 1):

@@ -110,3 +110,9 @@ def held_at_bounds(
 ) -> Bool[np.ndarray, " param"]:
     """Return which coordinates sit on a bound with the cost falling outward."""
     return ((z <= bounds.low) & (slope > 0)) | ((z >= bounds.high) & (slope < 0))
+
+
+def without(normal: Normal, held: Bool[np.ndarray, " param"]) -> Normal:
+    """Return normal equations that leave the held coordinates alone: there they have no effect."""
+    slope = np.where(held, 0.0, normal.slope)
+    return Normal(normal.cost, slope, np.where(np.outer(~held, ~held), normal.matrix, 0.0))

@@ -15,7 +15,6 @@ from jaxtyping import Bool, Float
 
 from s2r_jax.document import mapping, number
 from s2r_jax.errors import BadValue
-from s2r_jax.identify.excitation import kind_of
 from s2r_jax.parameters import ParameterSet, apply, is_model_field
 from s2r_jax.robot import Robot
 from s2r_jax.sim import latency, world
@@ -74,7 +73,7 @@ def limits(robot: Robot) -> Limits:
         if row is None:
             continue
         speed[row] = joint.velocity
-        if kind_of(robot, i) == "angle":
+        if robot.motors.targets[i] == "angle":
             low[row], high[row] = max(low[row], joint.low), min(high[row], joint.high)
         if robot.motors.kind == "native" and np.isfinite(torque[i]) and not _is_plain(model, i):
             expected = "an actuator on one joint without dynamics, whose force can be checked"

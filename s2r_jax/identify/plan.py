@@ -173,9 +173,7 @@ class _Search:
             further[::2] = corners(parameters, len(further[::2]), config.seed)
         self.checks = np.concatenate([self.thetas, further])
         self.priors = [Prior(parameters, theta) for theta in self.thetas]
-        self.is_angle = np.array(
-            [excitation.kind_of(robot, i) == "angle" for i in range(robot.model.nu)]
-        )
+        self.is_angle = np.array([target == "angle" for target in robot.motors.targets])
         self.most = 1 - config.margin
 
     def run(self, begin: list[Candidate], callback: Callback | None) -> list[Candidate]:

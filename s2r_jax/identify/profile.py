@@ -211,10 +211,10 @@ def _refit(
 
     def fixed(z: np.ndarray) -> levenberg.Normal:
         seen.append(evaluate(z))
-        return _without(seen[-1], index)
+        return levenberg.without(seen[-1], ~others)
 
     # Hardly damped: a weak direction must follow too, or the cost rises for want of that.
-    state, kept = levenberg.init(z, _without(seen[0], index), 1e-6), seen[0]
+    state, kept = levenberg.init(z, levenberg.without(seen[0], ~others), 1e-6), seen[0]
     while len(seen) < min(most, 1 + REFITS) and np.isfinite(kept.cost):
         free = others & ~levenberg.held_at_bounds(state.z, kept.slope, bounds)
         promised = 0.5 * kept.slope @ _solve(kept, kept.slope, free)
@@ -235,10 +235,3 @@ def _solve(normal: levenberg.Normal, right: np.ndarray, free: np.ndarray) -> np.
     # What even a relative 1e-9 of information cannot tell apart stays together.
     solved[free] = np.linalg.solve(scaled + 1e-9 * np.eye(unit.size), right[free] / unit) / unit
     return solved
-
-
-def _without(normal: levenberg.Normal, index: int) -> levenberg.Normal:
-    """Return normal equations that leave a coordinate alone."""
-    slope, matrix = normal.slope.copy(), normal.matrix.copy()
-    slope[index] = matrix[index] = matrix[:, index] = 0.0
-    return normal._replace(slope=slope, matrix=matrix)

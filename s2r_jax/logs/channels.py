@@ -88,12 +88,10 @@ def _motor(robot: Robot, name: str, actuator: str, joint: Joint) -> Channel:
     if attribute == "torque" or (attribute == "target" and kind == "torque"):
         quantity = "force" if is_slide else "torque"
     elif attribute == "target":
-        # MuJoCo's own position actuators have a bias proportional to the angle.
-        is_native = kind == "native"
-        is_angle = not is_native or bool(robot.model.actuator(actuator).biasprm[1] != 0)
-        quantity = None if is_native else JOINT_QUANTITIES["position", is_slide]
-        zero = joint.offset if is_angle else 0.0
-        if kind == "rotor":  # a throttle has no frame
+        told = robot.motors.targets[robot.actuators.index(actuator)]
+        quantity = None if kind == "native" else JOINT_QUANTITIES["position", is_slide]
+        zero = joint.offset if told == "angle" else 0.0
+        if told == "throttle":  # it has no frame
             quantity, sign, zero = "number", 1.0, 0.0
     elif attribute == "duty":
         quantity = "number"

@@ -7,9 +7,7 @@ which `read` knows without a map.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +16,7 @@ import pyarrow.csv
 from s2r_jax.errors import BadValue
 from s2r_jax.logs import columns
 from s2r_jax.logs.columns import Column, LogMap
-from s2r_jax.logs.write import write_csv, write_npz
+from s2r_jax.logs.write import write_csv, write_npz, write_whole
 from s2r_jax.robot import Robot
 from s2r_jax.types import Log
 
@@ -39,9 +37,9 @@ def write(path: str | Path, log: Log, robot: Robot) -> bool:
         (write_npz if is_npz else write_csv)(path, log)
         return False
     if is_npz:
-        _write(path, lambda stream: np.savez_compressed(stream, allow_pickle=False, **table))
+        write_whole(path, lambda stream: np.savez_compressed(stream, allow_pickle=False, **table))
     else:
-        _write(path, lambda stream: pa.csv.write_csv(pa.table(table), stream))
+        write_whole(path, lambda stream: pa.csv.write_csv(pa.table(table), stream))
     return True
 
 
@@ -133,14 +131,3 @@ def _fill(table: dict[str, np.ndarray], column: Column, values: np.ndarray) -> N
 def _is_flat(table: dict[str, np.ndarray], rows: int) -> bool:
     """Whether every array is one column of numbers, as a CSV has them."""
     return all(a.shape == (rows,) and a.dtype.kind in "fi" for a in table.values())
-
-
-def _write(path: Path, fill: Callable[[IO[bytes]], None]) -> None:
-    """Write beside, then rename: the file is whole or not there."""
-    beside = path.with_name(path.name + ".part")
-    try:
-        with beside.open("wb") as stream:
-            fill(stream)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)

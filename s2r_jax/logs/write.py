@@ -30,7 +30,7 @@ def write_npz(path: str | Path, log: Log) -> None:
     _check(path, log)
     arrays: dict[str, Any] = {"format": np.array(OWN_FORMAT), "name": np.array(log.name)}
     arrays |= {"time": log.time, **log.channels}
-    _write(Path(path), lambda stream: np.savez_compressed(stream, **arrays))
+    write_whole(Path(path), lambda stream: np.savez_compressed(stream, **arrays))
 
 
 def write_csv(path: str | Path, log: Log) -> None:
@@ -45,7 +45,7 @@ def write_csv(path: str | Path, log: Log) -> None:
         stream.write(f"# {OWN_FORMAT}\n".encode())
         pa.csv.write_csv(table, stream)
 
-    _write(Path(path), fill)
+    write_whole(Path(path), fill)
 
 
 def write_parquet(path: str | Path, log: Log) -> None:
@@ -55,7 +55,7 @@ def write_parquet(path: str | Path, log: Log) -> None:
         BadValue: A channel of another length than the time.
     """
     table = _table(path, log).replace_schema_metadata({PARQUET_KEY: OWN_FORMAT})
-    _write(Path(path), lambda stream: pa.parquet.write_table(table, stream))
+    write_whole(Path(path), lambda stream: pa.parquet.write_table(table, stream))
 
 
 def _check(path: str | Path, log: Log) -> None:
@@ -76,7 +76,7 @@ def _table(path: str | Path, log: Log) -> pa.Table:
     return pa.table(columns)
 
 
-def _write(path: Path, fill: Callable[[IO[bytes]], None]) -> None:
+def write_whole(path: Path, fill: Callable[[IO[bytes]], None]) -> None:
     """Write beside, then rename: a reader sees the old file or the new one."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -7,9 +7,9 @@ from numpy.testing import assert_allclose
 
 from s2r_jax.deploy import contract_file
 from s2r_jax.deploy.contract import Limits
-from s2r_jax.deploy.describe import contract_of, target_of
+from s2r_jax.deploy.describe import contract_of
 from s2r_jax.errors import BadValue, MissingKey, S2RError, UnknownName
-from s2r_jax.hardware.emulator import Frame, commands_angle
+from s2r_jax.hardware.emulator import Frame
 from s2r_jax.observation import Term
 from tests.deploy import cases
 from tests.hardware import bench
@@ -145,8 +145,8 @@ def test_contract_of_a_folder_agrees_with_the_emulated_machine(tmp_path):
 )
 def test_target_of_mujocos_own_actuators(tmp_path, actuator, target):
     robot = bench.load(tmp_path, "name: one\nmodel: one.xml\ncontrol: {period: 0.01}\n", actuator)
-    assert target_of(robot, 0) == target
-    assert commands_angle(robot, 0) == (target == "angle")
+    assert robot.motors.targets == (target,)
+    assert contract_of(robot).joints[0].target == target
 
 
 def edited(path, value):
