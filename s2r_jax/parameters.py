@@ -283,12 +283,21 @@ def constrain(parameters: ParameterSet, z: Float[Array, " param"]) -> Float[Arra
     return jnp.where(is_log, jnp.exp(jnp.where(is_log, z, 0.0)), jnp.where(is_logit, inside, z))
 
 
-def search_bounds(parameters: ParameterSet) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bounds of z; infinite for `logit`, which cannot leave its bounds."""
+def search_bounds(
+    parameters: ParameterSet, edge: float = 0.0
+) -> tuple[Float[np.ndarray, " param"], Float[np.ndarray, " param"]]:
+    """Return the bounds of z.
+
+    Args:
+        parameters: Bounds and transforms.
+        edge: Share of its range at which a `logit`, which cannot leave its bounds, ends; with 0 it
+            is infinite there.
+    """
     is_log, is_logit = _transform_masks(parameters)
+    end = np.log((1 - edge) / edge) if edge > 0 else np.inf
     bounds = []
-    for bound, edge in ((parameters.low, -np.inf), (parameters.high, np.inf)):
+    for bound, logit in ((parameters.low, -end), (parameters.high, end)):
         value = np.array(bound, dtype=float)
         value = np.where(is_log, np.log(np.where(is_log, value, 1.0)), value)
-        bounds.append(np.where(is_logit, edge, value))
+        bounds.append(np.where(is_logit, logit, value))
     return bounds[0], bounds[1]

@@ -18,7 +18,7 @@ from s2r_jax.identify.profile import Profile
 from s2r_jax.identify.reduce import Reduced, back_substitute, reduce
 from s2r_jax.identify.segments import Segments
 from s2r_jax.identify.start import freedom
-from s2r_jax.parameters import constrain, search_bounds, unconstrain
+from s2r_jax.parameters import search_bounds, unconstrain
 from s2r_jax.robot import Robot
 from s2r_jax.sim import world
 from s2r_jax.types import Posterior
@@ -134,7 +134,7 @@ class Problem:
         self.linearize = compile_linearization(self.simulator, kind, config.step)
         self.precision = noise.first_precision(robot.signals, segments)
         self.start = np.asarray(unconstrain(self.parameters, jnp.asarray(self.parameters.start)))
-        self.prior = _prior_precision(robot)
+        self.prior = uncertainty.prior_precision(self.parameters, self.start)
         self.start_std = freedom(robot)
         self.held = np.zeros(len(self.parameters), bool)
         # Samples that repeat each other must not outvote a prior.
@@ -387,11 +387,3 @@ class Problem:
                 which = "lower" if start == low else "upper"
                 said.append(f"{name} started on its {which} bound ({start:g})")
         return said
-
-
-def _prior_precision(robot: Robot) -> np.ndarray:
-    """Return 1 / std of each prior in search coordinates; 0 without one."""
-    start = jnp.asarray(robot.parameters.start)
-    z = unconstrain(robot.parameters, start)
-    slope = np.diag(np.asarray(jax.jacfwd(lambda z: constrain(robot.parameters, z))(z)))
-    return np.abs(slope) / np.array(robot.parameters.prior_std)

@@ -20,7 +20,7 @@ from s2r_jax.identify.segments import cut
 from s2r_jax.identify.start import freedom
 from s2r_jax.parameters import ParameterSet, constrain, search_bounds, unconstrain
 from s2r_jax.robot import Robot
-from s2r_jax.sim import world
+from s2r_jax.sim import sensors, world
 from s2r_jax.types import Command, Posterior, Trajectory
 
 #: Share of its range by which a θ keeps off its bounds: beyond them nothing can be differentiated.
@@ -47,7 +47,7 @@ class Motion(NamedTuple):
     signals: Float[np.ndarray, "excitation time sensor"]
 
 
-class Informant:
+class Experiment:
     """Simulates excitations from one pose and says what they would teach.
 
     Compiled once for each number of excitations.
@@ -149,16 +149,14 @@ class Informant:
         return found
 
     def _command(self, targets: Float[np.ndarray, "time nu"]) -> Command:
-        rows, values = len(targets), self.robot.motors.values
-        kp, kd = (np.tile(values[key], (rows, 1)) for key in ("kp", "kd"))
-        still = np.zeros_like(targets)
-        return Command(targets, still, kp, kd, still + 1, np.full(rows, np.nan))
+        with jax.enable_x64(True):
+            given = jax.vmap(self._simulator.nominal_command)(jnp.asarray(targets))
+            return Command(*[np.asarray(leaf) for leaf in given])
 
     def _one(self, theta: Array, targets: Array) -> tuple[Array, Array, Array]:
         simulator = self._simulator
         physics = simulator.world(theta)
-        exact = physics.sensors._replace(quantum=jnp.zeros_like(physics.sensors.quantum))
-        physics = physics._replace(sensors=exact)
+        physics = physics._replace(sensors=sensors.exact(physics.sensors))
         qpos, rest = (jnp.asarray(x, theta.dtype) for x in self._start)
         still = jnp.zeros(self.robot.model.nv, theta.dtype)
         state = simulator.init(physics, qpos, still, rest)
@@ -176,10 +174,7 @@ class Prior:
     def __init__(self, parameters: ParameterSet, theta: Float[np.ndarray, " param"]):
         with jax.enable_x64(True):
             self.z = np.asarray(unconstrain(parameters, jnp.asarray(theta, jnp.float64)))
-            slopes = jax.jacfwd(lambda z: constrain(parameters, z))(jnp.asarray(self.z))
-            self.precision = np.diag(
-                (np.diag(np.asarray(slopes)) / np.array(parameters.prior_std)) ** 2
-            )
+            self.precision = np.diag(uncertainty.prior_precision(parameters, self.z) ** 2)
             none = np.zeros(len(parameters), bool)
             spread, _ = uncertainty.posterior(parameters, self.z, self.precision, none)
         self._root = np.linalg.cholesky(spread.covariance)
@@ -218,11 +213,10 @@ def inside(
     parameters: ParameterSet, theta: Float[np.ndarray, "*draw param"]
 ) -> Float[np.ndarray, "*draw param"]:
     """Return θ moved off its bounds, where a fit could still go either way."""
-    low, high = search_bounds(parameters)
-    edge = np.log((1 - INSIDE) / INSIDE)
-    width = np.where(np.isfinite(high - low), high - low, 0.0)
-    low = np.where(np.isfinite(low), low + INSIDE * width, -edge)
-    high = np.where(np.isfinite(high), high - INSIDE * width, edge)
+    low, high = search_bounds(parameters, INSIDE)
+    # Ends of a logit are inside already.
+    keep = np.where(np.isinf(search_bounds(parameters)[0]), 0.0, INSIDE * (high - low))
+    low, high = low + keep, high - keep
     rows = np.reshape(np.asarray(theta, dtype=float), (-1, len(parameters)))
     with jax.enable_x64(True):
         # A logit on its very bound is infinite until it is clipped.
@@ -244,9 +238,7 @@ def draws(
     bounds.
     """
     rng = np.random.default_rng(seed)
-    low, high = search_bounds(parameters)
-    edge = np.log((1 - INSIDE) / INSIDE)
-    low, high = np.where(np.isfinite(low), low, -edge), np.where(np.isfinite(high), high, edge)
+    low, high = search_bounds(parameters, INSIDE)
     z = low + (high - low) * rng.random((count, len(parameters)))
     first = np.array(parameters.start)
     if known is not None:

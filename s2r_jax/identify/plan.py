@@ -15,7 +15,7 @@ from jaxtyping import Float
 from s2r_jax.errors import BadValue
 from s2r_jax.identify import evolution, excitation, margins
 from s2r_jax.identify.evolution import Candidate
-from s2r_jax.identify.information import Informant, Motion, Prediction, Prior, corners, draws
+from s2r_jax.identify.information import Experiment, Motion, Prediction, Prior, corners, draws
 from s2r_jax.identify.plan_config import PlanConfig
 from s2r_jax.robot import Robot
 from s2r_jax.types import Log, Posterior
@@ -138,7 +138,7 @@ def plan(
         search.pose,
         search.limits,
         search.band,
-        search.informant.window,
+        search.experiment.window,
         len(search.checks),
         (*search.notes, *_notes(robot, search.limits)),
         time.perf_counter() - began,
@@ -163,7 +163,7 @@ class _Search:
         self.band = excitation.band(robot, self.pose, config)
         self.grid = excitation.grid(robot, config)
         self.shape = (robot.model.nu, excitation.genes(config))
-        self.informant = Informant(robot, self.pose, self.band.rest, config.window)
+        self.experiment = Experiment(robot, self.pose, self.band.rest, config.window)
         self.response = margins.Response(robot, self.pose, self.band.rest)
         parameters = robot.parameters
         self.thetas = draws(parameters, config.draws, config.seed, known)
@@ -275,9 +275,9 @@ class _Search:
         """Return what is predicted of excitations that keep the limits."""
         theta = self.thetas[0]
         targets = self.targets(self._padded([one.candidate for one in checked]))
-        motion = self.informant.motion(theta, targets)
-        predictions = self.informant.predict(theta, targets)
-        found = [predictions, *[self.informant.predict(t, targets) for t in self.thetas[1:]]]
+        motion = self.experiment.motion(theta, targets)
+        predictions = self.experiment.predict(theta, targets)
+        found = [predictions, *[self.experiment.predict(t, targets) for t in self.thetas[1:]]]
         worst = np.max([[p.posterior.std for p in of_theta] for of_theta in found], axis=0)
         return [
             Option(
@@ -320,7 +320,7 @@ class _Search:
         targets = self.targets(candidates)
         gains = np.zeros(len(candidates))
         for theta, prior in zip(self.thetas, self.priors, strict=True):
-            matrices, _ = self.informant.information(theta, targets)
+            matrices, _ = self.experiment.information(theta, targets)
             calm = np.asarray(np.isfinite(matrices).all((1, 2)))
             found = prior.gain(np.where(calm[:, None, None], matrices, 0.0))
             gains += np.where(calm, found, -np.inf) / len(self.thetas)

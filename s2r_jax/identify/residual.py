@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from s2r_jax.identify.segments import Segments
+from s2r_jax.sim import sensors
 from s2r_jax.sim.world import Simulator, State, World
 from s2r_jax.types import Command
 
@@ -26,9 +27,7 @@ def simulate(
         segment: One window: `Segments` without the leading axis.
     """
     world = simulator.as_logged(simulator.world(theta))
-    # The mean of what a sensor would report: a staircase has no slope that differences could see.
-    exact = world.sensors._replace(quantum=jnp.zeros_like(world.sensors.quantum))
-    world = world._replace(sensors=exact)
+    world = world._replace(sensors=sensors.exact(world.sensors))
     dtype = theta.dtype
     qpos, qvel = jnp.asarray(segment.qpos, dtype), jnp.asarray(segment.qvel, dtype)
     state = simulator.init(world, qpos, qvel)

@@ -206,11 +206,19 @@ def _entanglements(
     return tuple(found)
 
 
+def prior_precision(
+    parameters: ParameterSet, z: Float[np.ndarray, " param"]
+) -> Float[np.ndarray, " param"]:
+    """Return 1 / standard deviation of each prior in search coordinates at z; 0 without one."""
+    with jax.enable_x64(True):
+        slopes = jax.jacfwd(lambda z: constrain(parameters, z))(jnp.asarray(z, jnp.float64))
+    return np.abs(np.diag(np.asarray(slopes))) / np.array(parameters.prior_std)
+
+
 def _range(parameters: ParameterSet) -> np.ndarray:
     """Return the width of the bounds in z; for `logit` the middle 98 %."""
-    low, high = search_bounds(parameters)
-    edge = float(np.log(0.99 / 0.01))
-    return np.where(np.isfinite(high), high, edge) - np.where(np.isfinite(low), low, -edge)
+    low, high = search_bounds(parameters, 0.01)
+    return high - low
 
 
 def _combinations(

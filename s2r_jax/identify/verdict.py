@@ -10,7 +10,7 @@ import numpy as np
 
 from s2r_jax.identify import errors, paired
 from s2r_jax.identify.study import Replay, Study
-from s2r_jax.identify.weakest import VANISHING
+from s2r_jax.identify.weakest import is_nothing
 from s2r_jax.parameters import ParameterSet
 from s2r_jax.robot import Robot
 
@@ -113,7 +113,7 @@ def _fit(parameters: ParameterSet, study: Study) -> list[tuple[bool, str]]:
 def stopped(parameters: ParameterSet, study: Study) -> list[str]:
     """Return a sentence on each parameter that acts and that its bound held back.
 
-    Not those whose lower bound stands for "nothing": see `VANISHING`.
+    Not those whose lower bound stands for "nothing": see `weakest.is_nothing`.
     """
     posterior, found = study.fit.posterior, []
     for i, name in enumerate(posterior.names):
@@ -121,7 +121,7 @@ def stopped(parameters: ParameterSet, study: Study) -> list[str]:
         if not posterior.at_bound[i] or name in study.fit.dead:
             continue
         is_low = value - low < high - value
-        if is_low and 0 <= low <= VANISHING * high:
+        if is_low and is_nothing(low, high):
             continue
         found.append(f"{name} ended on its {'lower' if is_low else 'upper'} bound ({value:.4g})")
     return found

@@ -7,8 +7,8 @@ from s2r_jax.identify import levenberg, profile
 from s2r_jax.parameters import ParameterSet, search_bounds
 from s2r_jax.types import Posterior
 
-#: Logit of half a per cent from a bound, where such a parameter counts as on it.
-LOGIT_EDGE = float(np.log(0.995 / 0.005))
+#: Share of its range from a bound where a `logit` counts as on it.
+EDGE = 0.005
 #: A lower bound this small beside the upper one stands for "nothing": a friction that may be absent
 #: is known, one that may be any larger is not.
 VANISHING = 1e-3
@@ -62,7 +62,12 @@ def is_limited(curve: profile.Profile, low: float, high: float) -> bool:
 
     Below, a bound that stands for "nothing" is limit enough.
     """
-    return not curve.is_open_high and (not curve.is_open_low or 0 <= low <= VANISHING * high)
+    return not curve.is_open_high and (not curve.is_open_low or is_nothing(low, high))
+
+
+def is_nothing(low: float, high: float) -> bool:
+    """Return whether a lower bound stands for "nothing" beside the upper one."""
+    return 0 <= low <= VANISHING * high
 
 
 def weakest(
@@ -80,6 +85,7 @@ def weakest(
 
 def _box(parameters: ParameterSet, z: Float[np.ndarray, " param"]) -> levenberg.Bounds:
     """Return finite bounds of z: a `logit` goes to half a per cent from its own."""
-    low, high = search_bounds(parameters)
-    low = np.where(np.isfinite(low), low, np.minimum(z, -LOGIT_EDGE))
-    return levenberg.Bounds(low, np.where(np.isfinite(high), high, np.maximum(z, LOGIT_EDGE)))
+    low, high = search_bounds(parameters, EDGE)
+    is_free = np.isinf(search_bounds(parameters)[0])  # it may have gone further
+    low = np.where(is_free, np.minimum(z, low), low)
+    return levenberg.Bounds(low, np.where(is_free, np.maximum(z, high), high))

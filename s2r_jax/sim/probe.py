@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 
 from s2r_jax.parameters import Effect, ParameterSet
 from s2r_jax.robot import Robot
+from s2r_jax.sim import sensors
 from s2r_jax.sim.world import Simulator
 
 #: Step of the differences, as a share of the range; with contact larger ones are wrong themselves.
@@ -179,9 +180,7 @@ def _rollout(simulator: Simulator, commands: Array, key: Any) -> Any:
 
     def one(theta: Float[Array, " param"]) -> tuple[Array, Array]:
         world = simulator.as_logged(simulator.world(theta))
-        smooth = world._replace(
-            sensors=world.sensors._replace(quantum=jnp.zeros_like(world.sensors.quantum))
-        )
+        smooth = world._replace(sensors=sensors.exact(world.sensors))
         state = simulator.init(world, qpos, qvel, commands[0])
 
         def advance(state: Any, row: Any) -> Any:

@@ -28,6 +28,14 @@ class Sensors(NamedTuple):
     rate: Float[Array, " sensor"]
 
 
+def exact(sensors: Sensors) -> Sensors:
+    """Return sensors of infinite resolution, the mean of what they would report.
+
+    A staircase has no slope that differences could see.
+    """
+    return sensors._replace(quantum=jnp.zeros_like(sensors.quantum))
+
+
 def truth(
     signals: tuple[Signal, ...],
     joints: dict[int, tuple[int, int]],

@@ -15,7 +15,7 @@ from s2r_jax.hardware.emulator import Emulator
 from s2r_jax.identify import margins, study
 from s2r_jax.identify.config import IdentifyConfig
 from s2r_jax.identify.fit import fit
-from s2r_jax.identify.information import Informant, Prior, draws, inside, noise_of
+from s2r_jax.identify.information import Experiment, Prior, draws, inside, noise_of
 from s2r_jax.identify.plan import limit_names, plan
 from s2r_jax.identify.plan_config import PlanConfig
 from s2r_jax.logs.trajectory import trajectory
@@ -115,10 +115,10 @@ def first_order(force, mass, damping, time):
 
 def test_information_equals_that_of_a_first_order_system(cart):
     machine = cart(SLIDE_YAML + "identify: {window: 0}\n")
-    informant = Informant(machine, np.zeros(1), np.zeros(1))
+    experiment = Experiment(machine, np.zeros(1), np.zeros(1))
     force, theta = np.array([1.5, -3.0]), np.array([2.0, 0.8])
     targets = np.tile(force[:, None, None], (1, 100, 1))
-    found, is_dead = informant.information(theta, targets)
+    found, is_dead = experiment.information(theta, targets)
     for one, matrix in zip(force, found, strict=True):
         # The row of the start is no measurement of a window.
         _, slope, _ = first_order(one, *theta, 0.02 * np.arange(1, 100))
@@ -128,9 +128,9 @@ def test_information_equals_that_of_a_first_order_system(cart):
 
 def test_unknown_starts_of_windows_cost_information(cart):
     machine = cart(SLIDE_YAML + "identify: {window: 0, velocity_std: 0.05}\n")
-    informant = Informant(machine, np.zeros(1), np.zeros(1))
+    experiment = Experiment(machine, np.zeros(1), np.zeros(1))
     theta = np.array([2.0, 0.8])
-    found, _ = informant.information(theta, np.full((1, 100, 1), 1.5))
+    found, _ = experiment.information(theta, np.full((1, 100, 1), 1.5))
     _, slope, decay = first_order(1.5, *theta, 0.02 * np.arange(1, 100))
     coupling = slope @ decay / 0.01**2
     block = decay @ decay / 0.01**2 + 1 / 0.05**2
@@ -243,7 +243,7 @@ def test_errors_of_played_plans_are_as_predicted_and_hidden_machines_are_better_
     assert len(others) == 2
     for option in others.values():
         assert found.best.gain > option.gain + 0.5
-    informant = Informant(machine, found.pose, found.band.rest)
+    experiment = Experiment(machine, found.pose, found.band.rest)
     simulator, how = world.make(machine, "mujoco"), IdentifyConfig(method="fd")
     options = {"plan": found.best, **others}
     scores, volume = [], {name: [] for name in options}
@@ -253,7 +253,7 @@ def test_errors_of_played_plans_are_as_predicted_and_hidden_machines_are_better_
         windows = study.windows(simulator, [trajectory(log, machine)], 0)
         result = fit(machine, windows, how, start=emulator.theta).posterior
         expected = {
-            name: informant.predict(emulator.theta, option.targets[None])[0].posterior
+            name: experiment.predict(emulator.theta, option.targets[None])[0].posterior
             for name, option in options.items()
         }
         scores.append((result.value - emulator.theta) / expected["plan"].std)
