@@ -17,18 +17,15 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from s2r_jax import inertia, signals, surroundings, targets, terrain
+from s2r_jax import delays, inertia, signals, surroundings, targets, terrain
 from s2r_jax.document import mapping, number, parse, text
 from s2r_jax.errors import BadModel, BadValue, MissingFile, MissingKey, S2RError, UnknownName
 from s2r_jax.motors import KIND_FIELDS, MOTOR_KINDS, MotorTable, motor_table
-from s2r_jax.parameters import OPERATIONS, TRANSFORMS, Parameter, ParameterSet, apply
+from s2r_jax.parameters import OPERATIONS, TRANSFORMS, Parameter, ParameterSet
 
 FILE = "robot.yaml"
 #: Wire protocols that `driver: {kind: ...}` may name; `hardware/` has one file for each.
 DRIVERS = ("udp",)
-#: Control periods that a delay may last: every world keeps all commands and readings within, and
-#: 10,000 commands of 12 motors are 1.4 MB a world.
-MOST_PERIODS = 10_000
 TOP_KEYS = (
     "name", "model", "control", "joints", "motors", "battery", "latency", "push", "terrain",
     "signals",
@@ -79,8 +76,6 @@ class Robot:
     """`speed` [m/s], `interval` [s]."""
     pushed: int | None
     """Id of the free body that is pushed."""
-    max_latency: float
-    """The longest that can be simulated [s]."""
     signals: tuple[signals.Signal, ...]
     parameters: ParameterSet
     declared: tuple[Parameter, ...]
@@ -212,8 +207,7 @@ def load(folder: str | Path) -> Robot:
         joints=_joints(document.get("joints", {}), model, f"{place}: joints"),
         motors=motors,
         battery=surroundings.battery(document.get("battery", {}), f"{place}: battery"),
-        latency={key: latency[key] for key in ("action", "jitter", "drop")},
-        max_latency=max(latency["max"], latency["action"], period),
+        latency=latency,
         push=push,
         pushed=pushed,
         signals=signals.parse(document.get("signals"), model, f"{place}: signals"),
@@ -228,13 +222,9 @@ def load(folder: str | Path) -> Robot:
     )
     _check_period(robot)
     resolved = targets.resolve(robot.declared, model, robot.quantities, place)
-    latencies = [
-        h for n, h in zip(resolved.names, resolved.high, strict=True) if n == "latency/action"
-    ]
-    longest = max([robot.max_latency, *latencies])
     model = inertia.free(spec, model, targets.inertial_bodies(resolved), place)
-    robot = dataclasses.replace(robot, model=model, parameters=resolved, max_latency=longest)
-    _check_delays(robot)
+    robot = dataclasses.replace(robot, model=model, parameters=resolved)
+    delays.check(robot)
     return robot
 
 
@@ -385,30 +375,6 @@ def _driver(declared: Any, place: str) -> Mapping[str, Any]:
     if entry.get("kind", DRIVERS[0]) not in DRIVERS:
         raise UnknownName(place, str(entry["kind"]), DRIVERS, "driver")
     return entry
-
-
-def _check_delays(robot: Robot) -> None:
-    """Refuse delays that a world could not remember, at the nominal θ or within its bounds."""
-    longest = MOST_PERIODS * robot.period
-    expected = f"{longest:g} s at most, {MOST_PERIODS} control periods, within all bounds"
-    fields = ("latency.action", "latency.jitter", "clock.command", "sensor.delay", "sensor.rate")
-    nominal = {name: robot.nominal(name) for name in fields}
-    effects = tuple(e for e in robot.parameters.effects if e.field in fields)
-    delays = dataclasses.replace(robot.parameters, effects=effects)
-    corners = [nominal]
-    for bound in (robot.parameters.low, robot.parameters.high):
-        corners.append(nominal | apply(delays, np.array(bound, dtype=float), nominal, xp=np))
-    for corner in corners:
-        action, jitter, clock, delay, rate = (corner[name] for name in fields)
-        if abs(float(clock)) > longest:
-            raise BadValue(robot.file, "clock/command", float(clock), expected)
-        total = max(float(action) + float(jitter), robot.max_latency)
-        if total > longest:
-            raise BadValue(robot.file, "latency (action + jitter)", total, expected)
-        ages = delay + np.divide(1.0, rate, out=np.zeros_like(rate), where=rate > 0)
-        for name, age in zip(robot.quantities["sensor.delay"][0], ages, strict=True):
-            if age > longest:
-                raise BadValue(robot.file, f"{name} (delay + 1 / rate)", float(age), expected)
 
 
 def _check_period(robot: Robot) -> None:

@@ -28,10 +28,9 @@ def battery(declared: Any, place: str) -> dict[str, float]:
 
 
 def latency(declared: Any, place: str) -> dict[str, float]:
-    """Return action, jitter and max [s] and drop [0 to 1] of the command path, by default none."""
-    entry = mapping(declared, place, ("action", "max", "jitter", "drop"))
+    """Return action and jitter [s] and drop [0 to 1] of the command path, by default none."""
+    entry = mapping(declared, place, ("action", "jitter", "drop"))
     found = {key: number(entry, key, place, 0.0, minimum=0.0) for key in ("action", "jitter")}
-    found["max"] = number(entry, "max", place, found["action"], minimum=found["action"])
     found["drop"] = number(entry, "drop", place, 0.0, minimum=0.0)
     if found["drop"] > 1:
         raise BadValue(place, "drop", found["drop"], "a probability in [0, 1]")

@@ -237,7 +237,7 @@ def test_lag_settles_where_the_commands_before_would_hold_it(tmp_path):
         <motor name="b" site="hub" gear="0 0 1 0 0 -0.1"/></actuator>
       <sensor><jointactuatorfrc name="thrust" joint="z"/></sensor></mujoco>"""
     yaml = """motors: {kind: rotor, lag: 0.05, thrust_constant: 0.1, thrust_quadratic: 2.0}
-latency: {action: 0.005, max: 0.02}
+latency: {action: 0.005}
 signals: {sensor/thrust: {}}"""
     simulator = simulator_of(tmp_path, xml, yaml)
     w, state = at_rest(simulator)

@@ -16,7 +16,7 @@ from mujoco import mjx
 from s2r_jax import targets
 from s2r_jax.errors import Unsupported
 from s2r_jax.parameters import ParameterSet, apply, is_model_field
-from s2r_jax.sim import check, constants, elements, gates, implicit, limits
+from s2r_jax.sim import check, constants, elements, features, gates, implicit
 from s2r_jax.sim.engines.physics import Drive, Physics
 
 #: Flags that MJX rejects and that only compute something beside the motion.
@@ -25,7 +25,7 @@ OBSERVERS = mujoco.mjtEnableBit.mjENBL_ENERGY | mujoco.mjtEnableBit.mjENBL_FWDIN
 SMALLEST = {
     "dof_frictionloss": gates.SMALLEST_FRICTIONLOSS,
     "tendon_frictionloss": gates.SMALLEST_FRICTIONLOSS,
-    "geom_friction": limits.SMALLEST_FRICTION,
+    "geom_friction": features.SMALLEST_FRICTION,
 }
 
 
