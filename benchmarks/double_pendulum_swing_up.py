@@ -88,7 +88,6 @@ def with_command_path(robot: Robot, period: float, lag: float, gain: float) -> R
         model=model,
         period=period,
         latency=latency,
-        max_latency=max(robot.max_latency, lag),
         motors=motors,
     )
 
