@@ -7,21 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from s2r_jax import cli
+from tests.cli.refusals import fails
 
 ROOT = Path(__file__).parents[2]
 SERVO = ROOT / "examples" / "servo_pendulum"
-
-
-def fails(capsys, *arguments):
-    """Run the command in this process; return its message."""
-    with pytest.raises(SystemExit) as stop:
-        cli.main([str(a) for a in arguments])
-    out, err = capsys.readouterr()
-    assert stop.value.code == 2
-    assert out == ""
-    assert "Traceback" not in err
-    return " ".join(err.split())
 
 
 @pytest.fixture

@@ -6,31 +6,17 @@ import numpy as np
 import pytest
 
 from s2r_jax.cli import main
+from tests.identify import springs
 
-XML = """
-<mujoco><option timestep="0.01" gravity="0 0 0"/><worldbody>
-<body name="block"><joint name="x" type="slide" axis="1 0 0" stiffness="12" damping="0.5"/>
-<geom size=".1" mass="2"/></body></worldbody></mujoco>"""
-YAML = """
-name: spring
-model: spring.xml
-control: {period: 0.01}
-signals: {joint/x/position: {}}
-parameters:
-  - {target: joint/x/stiffness, bounds: [1, 100], start: 15, prior_std: 20, unit: N/m}
-logs: {time: {column: t, unit: s}, columns: {joint/x/position: x}}
-"""
+STIFFNESS = "target: joint/x/stiffness, bounds: [1, 100], start: 15, prior_std: 20, unit: N/m"
+LOGS = "logs: {time: {column: t, unit: s}, columns: {joint/x/position: x}}\n"
 
 
 @pytest.fixture
 def spring(tmp_path):
-    (tmp_path / "spring.xml").write_text(XML)
-    (tmp_path / "robot.yaml").write_text(YAML)
-    t = np.arange(801) * 0.01
-    omega = np.sqrt(10 - 0.125**2)
-    x = 0.3 * np.exp(-0.125 * t) * (np.cos(omega * t) + 0.125 / omega * np.sin(omega * t))
-    x = x + 1e-4 * np.random.default_rng(0).standard_normal(t.size)
-    np.savez(tmp_path / "log.npz", t=t, x=x)
+    springs.folder(tmp_path, STIFFNESS, stiffness=12.0, option='timestep="0.01"', rest=LOGS)
+    x = springs.swing(noise=1e-4, rows=801).measured[:, 0]
+    np.savez(tmp_path / "log.npz", t=np.arange(801) * springs.PERIOD, x=x)
     return tmp_path
 
 

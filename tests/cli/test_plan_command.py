@@ -10,21 +10,13 @@ from numpy.testing import assert_allclose
 from s2r_jax import cli, robot
 from s2r_jax.hardware.emulator import draw
 from s2r_jax.logs import read
+from tests.cli.refusals import fails
 
 ROOT = Path(__file__).parents[2]
 SERVO = ROOT / "examples" / "servo_pendulum"
 #: Least effort.
 QUICK = ("--duration", "3", "--population", "4", "--generations", "1", "--draws", "1",
          "--checks", "4", "--harmonics", "4")  # fmt: skip
-
-
-def fails(capsys, *arguments):
-    with pytest.raises(SystemExit) as stop:
-        cli.main([str(a) for a in arguments])
-    out, err = capsys.readouterr()
-    assert (stop.value.code, out) == (2, "")
-    assert "Traceback" not in err
-    return " ".join(err.split())
 
 
 @pytest.fixture(scope="module")

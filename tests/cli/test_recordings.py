@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from s2r_jax import cli, robot
+from s2r_jax import robot
 from s2r_jax.cli import recordings
 from s2r_jax.cli.deploy import parse_address
 from s2r_jax.errors import BadValue
+from tests.cli.refusals import fails
 
 SERVO = Path(__file__).parents[2] / "examples" / "servo_pendulum"
 
@@ -33,15 +34,6 @@ def log(tmp_path):
 @pytest.fixture(scope="module")
 def servo():
     return robot.load(SERVO)
-
-
-def fails(capsys, *arguments):
-    with pytest.raises(SystemExit) as stop:
-        cli.main([str(a) for a in arguments])
-    out, err = capsys.readouterr()
-    assert (stop.value.code, out) == (2, "")
-    assert "Traceback" not in err
-    return " ".join(err.split())
 
 
 def test_a_good_log_raises_no_warning(log, servo):

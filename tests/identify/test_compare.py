@@ -69,6 +69,7 @@ def recommended(r, log):
     return found, found.rows[found.recommended]
 
 
+@pytest.mark.slow
 def test_model_that_made_the_log_is_recommended_and_not_a_bigger_one(arm):
     r = arm(FRICTION, VISCOUS, STRIBECK, DELAY)
     found, row = recommended(r, recorded(r, [0.05, 0.03, 1e-6, 0.012]))
@@ -77,6 +78,7 @@ def test_model_that_made_the_log_is_recommended_and_not_a_bigger_one(arm):
     assert min(found.rows, key=lambda row: row.bic) == row
 
 
+@pytest.mark.slow
 def test_delay_is_left_out_where_there_is_none(arm):
     r = arm(FRICTION, VISCOUS, DELAY)
     found, row = recommended(r, recorded(r, [0.05, 0.03, 0.0]))

@@ -10,7 +10,6 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation
 
-from s2r_jax import robot
 from s2r_jax.errors import BadValue
 from s2r_jax.identify import study
 from s2r_jax.identify.config import IdentifyConfig
@@ -19,48 +18,7 @@ from s2r_jax.identify.jacobian import compile_linearization
 from s2r_jax.identify.residual import rotation_between, simulate_all
 from s2r_jax.identify.segments import cut
 from s2r_jax.sim import world
-from s2r_jax.types import Command, Trajectory
-
-XML = """
-<mujoco><option timestep="0.001" gravity="0 0 0" integrator="RK4"/><worldbody>
-<body name="block"><joint name="x" type="slide" axis="1 0 0" stiffness="20" damping="0.5"/>
-<geom size=".1" mass="2"/></body></worldbody></mujoco>"""
-YAML = """
-name: spring
-model: spring.xml
-control: {period: 0.01}
-signals: {joint/x/position: {}}
-parameters:
-"""
-
-
-@pytest.fixture
-def spring(tmp_path):
-    (tmp_path / "spring.xml").write_text(XML)
-
-    def make(*parameters):
-        text = YAML + "".join(f"  - {{{p}}}\n" for p in parameters)
-        (tmp_path / "robot.yaml").write_text(text)
-        return robot.load(tmp_path)
-
-    return make
-
-
-def swing(mass=2.0, stiffness=20.0, damping=0.5, noise=0.0, seed=0, rows=301):
-    """A released spring: x(t) in closed form, from x = 0.3 at rest."""
-    t = np.arange(rows) * 0.01
-    decay = damping / (2 * mass)
-    omega = np.sqrt(stiffness / mass - decay**2)
-    x = 0.3 * np.exp(-decay * t) * (np.cos(omega * t) + decay / omega * np.sin(omega * t))
-    x = x + noise * np.random.default_rng(seed).standard_normal(rows)
-    none = np.zeros((rows, 0))
-    command = Command(none, none, none, none, none, np.full(rows, np.nan))
-    qpos = np.full((rows, 1), 0.3)
-    return Trajectory("swing", command, x[:, None], qpos, np.zeros((rows, 1)))
-
-
-STIFFNESS = "target: joint/x/stiffness, bounds: [1, 100], transform: log, start: 12"
-DAMPING = "target: joint/x/damping, bounds: [0.01, 10], transform: log, start: 1"
+from tests.identify.springs import DAMPING, STIFFNESS, swing
 
 
 @pytest.mark.parametrize("method", ["lm", "fd"])

@@ -1,55 +1,25 @@
 """The verdict on fits whose truth is known, and the interval that it rests on."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
 
-from s2r_jax import robot
 from s2r_jax.identify import paired, verdict
 from s2r_jax.identify.config import IdentifyConfig
 from s2r_jax.identify.study import study
-from s2r_jax.types import Command, Trajectory
+from tests.identify import springs
 
-XML = """
-<mujoco><option timestep="0.001" gravity="0 0 0" integrator="RK4"/><worldbody>
-<body name="block"><joint name="x" type="slide" axis="1 0 0" stiffness="12" damping="0.5"/>
-<geom size=".1" mass="2"/></body></worldbody></mujoco>"""
-YAML = """
-name: spring
-model: spring.xml
-control: {period: 0.01}
-signals: {joint/x/position: {}}
-parameters:
-"""
 STIFFNESS = "target: joint/x/stiffness, bounds: [1, 100], transform: log"
 CONFIG = IdentifyConfig(method="fd", window=0.5)
+swing = functools.partial(springs.swing, noise=1e-3, rows=601, has_states=True)
 
 
 @pytest.fixture
-def spring(tmp_path):
-    (tmp_path / "spring.xml").write_text(XML)
-
-    def make(*parameters):
-        text = YAML + "".join(f"  - {{{p}}}\n" for p in parameters)
-        (tmp_path / "robot.yaml").write_text(text)
-        return robot.load(tmp_path)
-
-    return make
-
-
-def swing(stiffness=20.0, noise=1e-3, rows=601, seed=0):
-    """A released spring of 2 kg, in closed form: from x = 0.3 at rest."""
-    t = np.arange(rows) * 0.01
-    decay = 0.5 / 4
-    omega = np.sqrt(stiffness / 2 - decay**2)
-    wave, sine = np.exp(-decay * t) * np.cos(omega * t), np.exp(-decay * t) * np.sin(omega * t)
-    x = 0.3 * (wave + decay / omega * sine)
-    v = -0.3 * (omega + decay**2 / omega) * sine
-    measured = x + noise * np.random.default_rng(seed).standard_normal(rows)
-    none = np.zeros((rows, 0))
-    command = Command(none, none, none, none, none, np.full(rows, np.nan))
-    return Trajectory("swing", command, measured[:, None], x[:, None], v[:, None])
+def spring(spring):
+    """A model that is softer than the machine."""
+    return functools.partial(spring, stiffness=12.0)
 
 
 def test_fit_of_the_right_model_is_go(spring):

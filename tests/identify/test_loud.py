@@ -17,18 +17,8 @@ from s2r_jax.identify.study import replay
 from s2r_jax.identify.symptoms import symptoms
 from s2r_jax.sim import world
 from s2r_jax.types import Command, Trajectory
+from tests.identify import springs
 
-XML = """
-<mujoco><option timestep="0.001" gravity="0 0 0" integrator="RK4"/><worldbody>
-<body name="block"><joint name="x" type="slide" axis="1 0 0" stiffness="20" damping="0.5"/>
-<geom size=".1" mass="2"/></body></worldbody></mujoco>"""
-YAML = """
-name: spring
-model: spring.xml
-control: {period: 0.01}
-signals: {joint/x/position: {}}
-parameters:
-"""
 #: A pole that a motor swings, and what hangs on it.
 POLE = """
 <mujoco><option timestep="0.005" integrator="implicitfast"><flag contact="disable"/></option>
@@ -38,18 +28,6 @@ POLE = """
 PAYLOAD = '<body><geom pos="0 0 -0.4" size="0.03" mass="0.5"/></body>'
 NOISE = 1e-3
 CONFIG = IdentifyConfig(method="fd", profile=0)
-
-
-@pytest.fixture
-def spring(tmp_path):
-    (tmp_path / "spring.xml").write_text(XML)
-
-    def make(*parameters, yaml=YAML):
-        text = yaml + "".join(f"  - {{{p}}}\n" for p in parameters)
-        (tmp_path / "robot.yaml").write_text(text)
-        return robot.load(tmp_path)
-
-    return make
 
 
 def pole(folder, *parameters, motors="{kind: torque}", payload=""):
@@ -88,16 +66,10 @@ def white(rows, seed=0):
     return np.random.default_rng(seed).standard_normal(rows)
 
 
-def swing(rows=301, noise=None):
-    """A released spring in closed form: 2 kg, 20 N/m, 0.5 N s/m, from x = 0.3 at rest."""
-    t = np.arange(rows) * 0.01
-    decay = 0.5 / 4
-    omega = np.sqrt(10 - decay**2)
-    x = 0.3 * np.exp(-decay * t) * (np.cos(omega * t) + decay / omega * np.sin(omega * t))
-    x = x if noise is None else x + noise
-    none = np.zeros((rows, 0))
-    command = Command(none, none, none, none, none, np.full(rows, np.nan))
-    return Trajectory("swing", command, x[:, None], np.full((rows, 1), 0.3), np.zeros((rows, 1)))
+def disturbed(errors, rows=301):
+    """The log of a spring, whose measurements are off by `errors`."""
+    log = springs.swing(rows=rows)
+    return log._replace(measured=log.measured + np.reshape(errors, (-1, 1)))
 
 
 def wave(rows=401, size=1.0):
@@ -106,34 +78,31 @@ def wave(rows=401, size=1.0):
     return size * (0.6 * np.sin(4 * t) + 0.4 * np.sin(11 * t))
 
 
-STIFFNESS = "target: joint/x/stiffness, bounds: [1, 100], transform: log, start: 12"
-
-
 @pytest.mark.parametrize("start", [0.01, 10.0], ids=["low", "high"])
 def test_start_on_a_bound_does_not_stall_and_is_said(spring, start):
     # google-deepmind/mujoco#3284: both optimisers of its toolbox stay where they began.
     r = spring(
-        "target: joint/x/stiffness, bounds: [1, 100], transform: log, start: 12",
+        springs.STIFFNESS,
         f"target: joint/x/damping, bounds: [0.01, 10], transform: log, start: {start}",
     )
-    found = fit(r, cut([swing()], 0, held=1), IdentifyConfig(method="fd"))
+    found = fit(r, cut([springs.swing()], 0, held=1), IdentifyConfig(method="fd"))
     assert found.posterior.value == pytest.approx([20, 0.5], rel=1e-4)  # RK4 at 1 ms
     assert any("joint/x/damping started on its" in note for note in found.notes)
 
 
 def test_start_inside_its_bounds_is_not_said(spring):
-    r = spring("target: joint/x/stiffness, bounds: [1, 100], transform: log, start: 12")
-    found = fit(r, cut([swing()], 0, held=1), IdentifyConfig(method="fd"))
+    r = spring(springs.STIFFNESS)
+    found = fit(r, cut([springs.swing()], 0, held=1), IdentifyConfig(method="fd"))
     assert not any("started" in note for note in found.notes)
 
 
 def test_mass_and_stiffness_that_absorb_each_other_are_named_with_their_known_ratio(spring):
     r = spring(
-        "target: joint/x/stiffness, bounds: [1, 100], transform: log, start: 12",
+        springs.STIFFNESS,
         "target: body/block/mass, bounds: [0.2, 20], transform: log, start: 1.5",
-        "target: joint/x/damping, bounds: [0.01, 10], transform: log, start: 1",
+        springs.DAMPING,
     )
-    found = fit(r, cut([swing(noise=1e-3)], 0, held=1), IdentifyConfig(method="fd"))
+    found = fit(r, cut([disturbed(1e-3)], 0, held=1), IdentifyConfig(method="fd"))
     assert not found.posterior.identifiable[:2].any()
     pair = {"joint/x/stiffness", "body/block/mass"}
     assert any(pair <= set(c.names) for c in found.combinations)
@@ -227,41 +196,41 @@ def fitted_symptoms(r, log):
 
 def test_resonance_that_the_model_lacks_is_said(spring):
     # The fixture shakes at 8 Hz by 5 mm, a sixtieth of the motion: the fit looks good.
-    r = spring(STIFFNESS, "target: joint/x/damping, bounds: [0.01, 10], transform: log, start: 1")
+    r = spring(springs.STIFFNESS, springs.DAMPING)
     shaken = 0.005 * np.sin(2 * np.pi * 8 * np.arange(301) * 0.01) + NOISE * white(301)
-    words = fitted_symptoms(r, swing(noise=shaken))
+    words = fitted_symptoms(r, disturbed(shaken))
     assert len(words) == 1
     assert "of the error of joint/x/position lies at 8 Hz, where the motion has 0%" in words[0]
 
 
 def test_white_errors_have_no_symptoms(spring):
-    r = spring(STIFFNESS, "target: joint/x/damping, bounds: [0.01, 10], transform: log, start: 1")
-    assert fitted_symptoms(r, swing(noise=NOISE * white(301))) == []
+    r = spring(springs.STIFFNESS, springs.DAMPING)
+    assert fitted_symptoms(r, springs.swing(noise=NOISE)) == []
 
 
 def test_correlated_errors_widen_the_intervals(spring):
     # Of an autoregression of 0.7 a sample is worth (1 - 0.7) / (1 + 0.7) of an independent one.
-    r = spring(STIFFNESS.replace("12", "19"))
+    r = spring(springs.STIFFNESS.replace("12", "19"))
     noise = white(801)
     slow = np.zeros_like(noise)
     for k in range(1, len(noise)):
         slow[k] = 0.7 * slow[k - 1] + noise[k]
     slow *= noise.std() / slow.std()
-    logs = [swing(801, NOISE * values) for values in (noise, slow)]
+    logs = [disturbed(NOISE * values, rows=801) for values in (noise, slow)]
     std = [fit(r, cut([log], 0, held=1), CONFIG).posterior.std[0] for log in logs]
     assert std[1] / std[0] == pytest.approx((17 / 3) ** 0.5, rel=0.25)  # the time is estimated
 
 
 def test_scale_offset_and_repetition_of_signals_change_no_weight(spring):
     # mujoco.sysid divides by the norm of each signal: an offset then hides what moves.
-    log = swing(noise=NOISE * white(301))
-    alone = fit(spring(STIFFNESS), cut([log], 0, held=1), CONFIG).posterior
-    scaled = YAML.replace("{}", "{scale: 1000, bias: 5000}")
+    log = springs.swing(noise=NOISE)
+    alone = fit(spring(springs.STIFFNESS), cut([log], 0, held=1), CONFIG).posterior
+    scaled = spring(springs.STIFFNESS, signal="{scale: 1000, bias: 5000}")
     counts = log._replace(measured=1000 * log.measured + 5000)
-    found = fit(spring(STIFFNESS, yaml=scaled), cut([counts], 0, held=1), CONFIG).posterior
+    found = fit(scaled, cut([counts], 0, held=1), CONFIG).posterior
     assert found.value == pytest.approx(alone.value, rel=1e-5)
     assert found.std == pytest.approx(alone.std, rel=1e-3)
-    twice = fit(spring(STIFFNESS), cut([log, log], 0, held=1), CONFIG).posterior
+    twice = fit(spring(springs.STIFFNESS), cut([log, log], 0, held=1), CONFIG).posterior
     assert twice.value == pytest.approx(alone.value, rel=1e-5)
     assert twice.std == pytest.approx(alone.std / 2**0.5, rel=0.01)  # one unknown of 300 samples
 
@@ -277,6 +246,7 @@ def test_delay_between_whole_steps_is_found(tmp_path):
 @pytest.mark.parametrize(("method", "package"), [("cmaes", "cmaes"), ("bayes", "bayes_opt")])
 def test_search_without_its_package_says_how_to_get_it(spring, method, package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
+    r, windows = spring(springs.STIFFNESS), cut([springs.swing()], 0, held=1)
     with pytest.raises(MissingFile) as caught:
-        fit(spring(STIFFNESS), cut([swing()], 0, held=1), IdentifyConfig(method=method))
+        fit(r, windows, IdentifyConfig(method=method))
     assert str(caught.value) == f'{package}: no such package; pip install "s2r_jax[search]"'

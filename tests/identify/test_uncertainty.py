@@ -4,30 +4,15 @@ import jax
 import numpy as np
 import pytest
 
-from s2r_jax import robot
 from s2r_jax.identify import uncertainty
 
-XML = """
-<mujoco><worldbody><body name="block"><joint name="x" type="slide"/>
-<geom size=".1" mass="2"/></body></worldbody></mujoco>"""
-YAML = """
-name: block
-model: block.xml
-control: {period: 0.01}
-signals: {joint/x/position: {}}
-parameters:
-  - {target: joint/x/stiffness, bounds: [1, 100], transform: log, start: 10}
-  - {target: joint/x/damping, bounds: [1, 100], transform: log, start: 10}
-  - {target: body/block/mass, bounds: [1, 100], transform: log, start: 10}
-"""
 A, B, C = "joint/x/stiffness", "joint/x/damping", "body/block/mass"
 
 
 @pytest.fixture
-def parameters(tmp_path):
-    (tmp_path / "block.xml").write_text(XML)
-    (tmp_path / "robot.yaml").write_text(YAML)
-    return robot.load(tmp_path).parameters
+def parameters(spring):
+    lines = [f"target: {n}, bounds: [1, 100], transform: log, start: 10" for n in (A, B, C)]
+    return spring(*lines).parameters
 
 
 def regression(parameters, rho, noise, rows=1000):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from s2r_jax import robot
 from s2r_jax.cli.identify import profile_json
 from s2r_jax.errors import BadValue
 from s2r_jax.identify import fit as fits
@@ -17,40 +16,10 @@ from s2r_jax.identify.segments import cut
 from s2r_jax.identify.study import study
 from s2r_jax.identify.weakest import is_limited, profiles, weakest
 from s2r_jax.parameters import ParameterSet, Transform
-from s2r_jax.types import Command, Posterior, Trajectory
+from s2r_jax.types import Posterior
+from tests.identify import springs
 
-XML = """
-<mujoco><option timestep="0.001" gravity="0 0 0" integrator="RK4"/><worldbody>
-<body name="block"><joint name="x" type="slide" axis="1 0 0" stiffness="20" damping="0.5"/>
-<geom size=".1" mass="2"/></body></worldbody></mujoco>"""
-YAML = """
-name: spring
-model: spring.xml
-control: {period: 0.01}
-signals: {joint/x/position: {}}
-parameters:
-  - {target: joint/x/stiffness, bounds: [1, 100], transform: log, start: 12}
-  - {target: joint/x/damping, bounds: [0.01, 10], transform: log, start: 1}
-"""
-
-
-@pytest.fixture
-def spring(tmp_path):
-    (tmp_path / "spring.xml").write_text(XML)
-    (tmp_path / "robot.yaml").write_text(YAML)
-    return robot.load(tmp_path)
-
-
-def swing(noise=1e-2, rows=301):
-    """A released spring in closed form: 2 kg, 20 N/m, 0.5 N s/m, from x = 0.3 at rest."""
-    t = np.arange(rows) * 0.01
-    decay = 0.5 / 4
-    omega = np.sqrt(10 - decay**2)
-    x = 0.3 * np.exp(-decay * t) * (np.cos(omega * t) + decay / omega * np.sin(omega * t))
-    x = x + noise * np.random.default_rng(0).standard_normal(rows)
-    none = np.zeros((rows, 0))
-    command = Command(none, none, none, none, none, np.full(rows, np.nan))
-    return Trajectory("swing", command, x[:, None], np.full((rows, 1), 0.3), np.zeros((rows, 1)))
+NOISE = 1e-2  # m
 
 
 def estimate(std, at_bound=()):
@@ -100,8 +69,9 @@ def test_search_that_ended_above_the_bottom_is_said():
 
 
 def test_profile_of_a_well_known_parameter_is_its_standard_error(spring):
+    r = spring(springs.STIFFNESS, springs.DAMPING)
     config = IdentifyConfig(method="fd", profile=2)
-    found = fits.fit(spring, cut([swing()], 0, held=1), config)
+    found = fits.fit(r, cut([springs.swing(noise=NOISE)], 0, held=1), config)
     assert [p.name for p in found.profiles] == ["joint/x/damping", "joint/x/stiffness"]
     for curve in found.profiles:
         i = found.posterior.names.index(curve.name)
@@ -115,6 +85,7 @@ def test_profile_of_a_well_known_parameter_is_its_standard_error(spring):
 
 
 def test_only_the_fit_that_stays_is_profiled(spring, monkeypatch):
+    r = spring(springs.STIFFNESS, springs.DAMPING)
     profiled, original = [], fits.Problem.profiled
 
     def counted(self, found):
@@ -123,18 +94,19 @@ def test_only_the_fit_that_stays_is_profiled(spring, monkeypatch):
 
     monkeypatch.setattr(fits.Problem, "profiled", counted)
     config = IdentifyConfig(method="fd", window=0.0, first_window=1.0)
-    found = study(spring, [swing()], config)
+    found = study(r, [springs.swing(noise=NOISE)], config)
     assert profiled == [1]
     assert len(found.fit.profiles) == 1
     without = dataclasses.replace(config, profile=0)
-    assert study(spring, [swing()], without).fit.profiles == ()
+    assert study(r, [springs.swing(noise=NOISE)], without).fit.profiles == ()
     assert profiled == [1]
     with pytest.raises(BadValue, match="identify: profile is -1, expected a number >= 0"):
-        study(spring, [swing()], IdentifyConfig(profile=-1))
+        study(r, [springs.swing(noise=NOISE)], IdentifyConfig(profile=-1))
 
 
 def test_profile_that_would_take_long_is_left_out_and_said(spring, monkeypatch):
+    r = spring(springs.STIFFNESS, springs.DAMPING)
     monkeypatch.setattr(fits, "SLOW", 0.0)
-    found = fits.fit(spring, cut([swing()], 0, held=1), IdentifyConfig(method="fd"))
+    found = fits.fit(r, cut([springs.swing(noise=NOISE)], 0, held=1), IdentifyConfig(method="fd"))
     assert found.profiles == ()
     assert found.notes[-1].startswith("no profile of joint/x/damping: it takes 16 simulations of ")
