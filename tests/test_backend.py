@@ -10,10 +10,11 @@ def environment(code, **variables):
     """Run code in a process of its own and return what it prints."""
     import os
 
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
+    ours = ("JAX_", "XLA_", *backend.THREADS_VARIABLES)
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
     command = [sys.executable, "-c", code]
     done = subprocess.run(
-        command, env=clean | variables, capture_output=True, text=True, check=True
+        command, env=clean | variables, capture_output=True, text=True, check=True, timeout=90
     )
     return done.stdout.split()
 
@@ -50,6 +51,67 @@ def test_users_own_choice_stands():
         "JAX_COMPILATION_CACHE_DIR": "/tmp/c",
     }
     assert environment(SHOW, **chosen) == list(chosen.values())
+
+
+def leave_threads_open(monkeypatch):
+    """Unset the variables; also those that were not set are unset again after the test."""
+    for name in backend.THREADS_VARIABLES:
+        monkeypatch.setenv(name, "1")
+        monkeypatch.delenv(name)
+
+
+#: More independent Cholesky factors than threads of the default pool, each of a large batch.
+FACTORS = """
+import s2r_jax, jax, jax.numpy as jnp
+factors = jax.jit(lambda a: [jnp.linalg.cholesky((i + 1) * a) for i in range(12)])
+a = jnp.tile(jnp.eye(14), (1024, 1, 1))
+for _ in range(500):
+    jax.block_until_ready(factors(a))
+print("done")
+"""
+
+
+def test_factors_of_many_worlds_do_not_wait_for_each_other_for_ever():
+    # with as many threads as two cores have, 4 of 5 runs stop before the end
+    assert environment(FACTORS, JAX_PLATFORMS="cpu") == ["done"]
+
+
+@pytest.mark.parametrize("version", ["0.10.0", "0.10.1", "0.10.2", "0.11.0"])
+def test_pool_is_larger_than_the_factors_that_a_step_makes_at_once(monkeypatch, version):
+    import os
+
+    leave_threads_open(monkeypatch)
+    monkeypatch.setattr(backend, "_jaxlib_version", lambda: version)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    backend.prepare()
+    assert os.environ["PJRT_NPROC"] == "16"
+
+
+def test_pool_is_never_smaller_than_the_machine(monkeypatch):
+    import os
+
+    leave_threads_open(monkeypatch)
+    monkeypatch.setattr(backend, "_jaxlib_version", lambda: "0.10.2")
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    backend.prepare()
+    assert os.environ["PJRT_NPROC"] == "64"
+
+
+@pytest.mark.parametrize("chosen", backend.THREADS_VARIABLES)
+def test_number_of_threads_that_the_user_chose_stands(chosen):
+    code = "import os, s2r_jax; print(os.environ.get('PJRT_NPROC'), os.environ.get('NPROC'))"
+    expected = {"PJRT_NPROC": ["3", "None"], "NPROC": ["None", "3"]}[chosen]
+    assert environment(code, **{chosen: "3"}) == expected
+
+
+@pytest.mark.parametrize("version", ["0.11.1", "0.12.0.1", ""])
+def test_other_versions_keep_their_threads(monkeypatch, version):
+    import os
+
+    leave_threads_open(monkeypatch)
+    monkeypatch.setattr(backend, "_jaxlib_version", lambda: version)
+    backend.prepare()
+    assert "PJRT_NPROC" not in os.environ
 
 
 def test_cache_lies_in_the_users_cache_folder(tmp_path):
