@@ -12,7 +12,7 @@ ROOT = Path(s2r_jax.__file__).parent
 #: Module or folder -> layer, as DESIGN has it.
 LAYERS = {
     "backend": 0, "types": 0, "errors": 0, "observation": 0, "signals": 0, "motors": 0,
-    "document": 0,
+    "document": 0, "files": 0,
     "inertia": 1, "terrain": 1, "surroundings": 1, "slots": 1, "delays": 1,
     "parameters": 1, "targets": 1, "robot": 1, "logs": 1, "sim": 1,
     "identify": 2, "randomize": 2, "adapt": 2,

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from s2r_jax import files
 from s2r_jax.adapt.config import AdaptConfig
 from s2r_jax.adapt.objective import Model
 from s2r_jax.adapt.run import Policy
@@ -17,16 +17,15 @@ from s2r_jax.errors import BadBundle, MissingFile
 
 
 def save(policy: Policy, config: AdaptConfig, path: Path) -> None:
-    """Write the policy beside `path`, then rename: a reader never sees half a file.
+    """Write the policy, whole or not at all.
 
     Tensors are `encoder/...`, `policy/...`, `offset` and `scale`; the metadata hold the config.
     """
     tree = {"encoder": policy.model.encoder, "policy": policy.model.policy}
     tensors = {name: np.asarray(x) for name, x in flatten_dict(tree, sep="/").items()}
     tensors |= {"offset": policy.offset, "scale": policy.scale}
-    half = path.with_name(path.name + ".part")
-    save_file(tensors, half, metadata={"config": json.dumps(dataclasses.asdict(config))})
-    os.replace(half, path)
+    with files.whole(path) as beside:
+        save_file(tensors, beside, metadata={"config": json.dumps(dataclasses.asdict(config))})
 
 
 def load(path: Path) -> tuple[Policy, AdaptConfig]:

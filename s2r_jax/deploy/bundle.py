@@ -9,7 +9,6 @@ reproduce its own recorded actions.
 import hashlib
 import io
 import json
-import os
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from s2r_jax import files
 from s2r_jax.deploy import contract_file
 from s2r_jax.deploy.contract import Contract
 from s2r_jax.deploy.policy import OnnxPolicy
@@ -88,19 +88,12 @@ def write(path: Path, members: Mapping[str, bytes], version: int, contract: Cont
     }
     text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    with files.whole(path) as beside:
         with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, data in {MANIFEST: text.encode(), **members}.items():
                 # A fixed date: the same policy gives the same bytes.
                 archive.writestr(_entry(name), data)
-        with beside.open("rb") as stream:
-            os.fsync(stream.fileno())
-        bundle = read(beside, name=path)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
-    return bundle
+        return read(beside, name=path)
 
 
 def read(path: Path, *, name: Path | None = None) -> Bundle:

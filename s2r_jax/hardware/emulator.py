@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from s2r_jax import files
 from s2r_jax.errors import BadValue
 from s2r_jax.hardware.driver import Reading
 from s2r_jax.parameters import ParameterSet, constrain, search_bounds
@@ -113,9 +114,8 @@ class Emulator:
         """Write the hidden θ, for grading."""
         named = self.robot.parameters.named(self.theta)
         text = json.dumps({"robot": self.robot.name, "seed": self.seed, "theta": named}, indent=1)
-        beside = file.with_name(file.name + ".part")
-        beside.write_text(text + "\n", encoding="utf-8")
-        beside.replace(file)
+        with files.whole(file) as beside:
+            beside.write_text(text + "\n", encoding="utf-8")
 
     def _step(self, command: Command) -> Reading:
         self._state, sensors, voltage = self._advance(

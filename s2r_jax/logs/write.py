@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
@@ -16,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from s2r_jax import files
 from s2r_jax.errors import BadValue
 from s2r_jax.logs.table import OWN_FORMAT, PARQUET_KEY
 from s2r_jax.types import Log
@@ -77,15 +76,6 @@ def _table(path: str | Path, log: Log) -> pa.Table:
 
 
 def write_whole(path: Path, fill: Callable[[IO[bytes]], None]) -> None:
-    """Write beside, then rename: a reader sees the old file or the new one."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            fill(stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    """Write what `fill` does to a stream, whole or not at all."""
+    with files.whole(path) as beside, beside.open("wb") as stream:
+        fill(stream)

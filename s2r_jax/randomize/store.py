@@ -14,7 +14,6 @@ Numbers are written in the fewest digits that read back as the same float; corre
 decimals, which is what float32 carries.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -22,6 +21,7 @@ from typing import Any, cast
 import numpy as np
 import yaml
 
+from s2r_jax import files
 from s2r_jax.document import parse
 from s2r_jax.errors import BadValue, MissingFile, MissingKey, UnknownName
 from s2r_jax.parameters import ParameterSet
@@ -42,10 +42,9 @@ KEYS = {
 def save(
     path: Path, distribution: Distribution, parameters: ParameterSet, reasons: Sequence[str] = ()
 ) -> None:
-    """Write the file beside `path`, then rename: a reader never sees half a file."""
-    half = path.with_name(path.name + ".part")
-    half.write_text(to_yaml(distribution, parameters, reasons), encoding="utf-8")
-    os.replace(half, path)
+    """Write the file, whole or not at all."""
+    with files.whole(path) as beside:
+        beside.write_text(to_yaml(distribution, parameters, reasons), encoding="utf-8")
 
 
 def load(path: Path, parameters: ParameterSet) -> Distribution:

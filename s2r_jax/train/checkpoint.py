@@ -1,6 +1,5 @@
 """A training run on disk: every array of `ppo.State` in one safetensors file, without pickle."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from s2r_jax import files
 from s2r_jax.errors import BadBundle, MissingFile
 from s2r_jax.randomize import distribution as distributions
 from s2r_jax.train import ppo
@@ -18,12 +18,11 @@ from s2r_jax.train.environment import Environment
 
 
 def save_state(state: ppo.State, path: Path) -> None:
-    """Write a state beside `path`, then rename: a reader never sees half a file."""
+    """Write a state, whole or not at all."""
     tensors = {name: np.array(_plain(leaf), order="C") for name, leaf in _named(state)}
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    save_file(tensors, part)
-    os.replace(part, path)
+    with files.whole(path) as beside:
+        save_file(tensors, beside)
 
 
 def load_state(path: Path, environment: Environment, config: PPOConfig) -> ppo.State:

@@ -5,7 +5,6 @@ reader must know to use them.
 """
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from jaxtyping import Array, Float
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from s2r_jax import files
 from s2r_jax.errors import BadBundle, MissingFile
 from s2r_jax.observation import Term
 from s2r_jax.train import normalize
@@ -69,12 +69,10 @@ def save(policy: Policy, terms: Sequence[Term], folder: Path, task: str) -> None
         "cut": normalize.CUT,
         "observation": [term._asdict() for term in terms],
     }
-    part = folder / (ARRAYS + ".part")
-    save_file({name: np.asarray(value) for name, value in tensors.items()}, part)
-    os.replace(part, folder / ARRAYS)
-    part = folder / (DESCRIPTION + ".part")
-    part.write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
-    os.replace(part, folder / DESCRIPTION)
+    with files.whole(folder / ARRAYS) as beside:
+        save_file({name: np.asarray(value) for name, value in tensors.items()}, beside)
+    with files.whole(folder / DESCRIPTION) as beside:
+        beside.write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
 
 
 def load(folder: Path) -> tuple[Policy, tuple[Term, ...]]:
