@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Rows this many control periods apart miss what the machine did between them.
 SPARSE = 2.5
+#: Rows this many control periods apart miss some of the commands.
+COARSE = 1.1
 
 
 def load(
@@ -76,9 +78,13 @@ def _words(log: Log, robot: Robot) -> list[str]:
     if found.gaps:
         longest = max(gap.stop - gap.start for gap in found.gaps)
         words.append(f"{len(found.gaps)} gaps, the longest of {longest:.3g} s, are left out")
+    rows = f"a row every {found.median_step:.3g} s, with a control period of {robot.period:.3g} s"
     if found.median_step > SPARSE * robot.period:
+        words.append(f"{rows}: what lies between is interpolated")
+    elif found.median_step > COARSE * robot.period and robot.model.nu:
+        half = found.median_step / 2
         words.append(
-            f"a row every {found.median_step:.3g} s, with a control period of {robot.period:.3g} s:"
-            " what lies between is interpolated"
+            f"{rows}: commands are taken to hold from row to row, so that a delay comes out some "
+            f"{half:.2g} s too short"
         )
     return words

@@ -41,6 +41,14 @@ def test_a_good_log_raises_no_warning(log, servo):
 
 
 @pytest.mark.parametrize(
+    ("periods", "word"), [(1.3, "so that a delay comes out"), (3.0, "what lies between is interp")]
+)
+def test_rows_further_apart_than_commands_are_said(log, servo, periods, word):
+    words = recordings.load([log("a.csv", step=periods * servo.period)], servo)[1]
+    assert [w for w in words if "a row every" in w and word in w]
+
+
+@pytest.mark.parametrize(
     ("factors", "message"),
     [
         ({"velocity": 57.3}, "joint/hinge/velocity is 57.* times the derivative of the position"),
