@@ -263,6 +263,8 @@ def _transform_masks(parameters: ParameterSet) -> tuple[np.ndarray, np.ndarray]:
     return transforms == "log", transforms == "logit"
 
 
+# Jitted for drivers that call it for one θ: operation by operation it takes milliseconds.
+@functools.partial(jax.jit, static_argnums=0)
 def unconstrain(parameters: ParameterSet, theta: Float[Array, " param"]) -> Float[Array, " param"]:
     """Return the search coordinates z of θ.
 
@@ -275,12 +277,23 @@ def unconstrain(parameters: ParameterSet, theta: Float[Array, " param"]) -> Floa
     return jnp.where(is_log, logs, jnp.where(is_logit, jnp.log(place) - jnp.log1p(-place), theta))
 
 
+@functools.partial(jax.jit, static_argnums=0)
 def constrain(parameters: ParameterSet, z: Float[Array, " param"]) -> Float[Array, " param"]:
     """Return θ of the search coordinates z; the inverse of `unconstrain`."""
     is_log, is_logit = _transform_masks(parameters)
     low, high = (jnp.asarray(bound, z.dtype) for bound in (parameters.low, parameters.high))
     inside = low + (high - low) * jax.nn.sigmoid(jnp.where(is_logit, z, 0.0))
     return jnp.where(is_log, jnp.exp(jnp.where(is_log, z, 0.0)), jnp.where(is_logit, inside, z))
+
+
+def constrain_slope(
+    parameters: ParameterSet, z: Float[np.ndarray, " param"]
+) -> Float[np.ndarray, " param"]:
+    """Return dθ/dz of each parameter; `constrain` moves each on its own."""
+    is_log, is_logit = _transform_masks(parameters)
+    place = 1 / (1 + np.exp(-np.where(is_logit, z, 0.0)))
+    inside = (np.array(parameters.high) - np.array(parameters.low)) * place * (1 - place)
+    return np.where(is_log, np.exp(np.where(is_log, z, 0.0)), np.where(is_logit, inside, 1.0))
 
 
 def search_bounds(

@@ -113,6 +113,18 @@ def test_constrain_undoes_unconstrain_and_stays_inside_the_bounds():
         assert_allclose(np.exp([low[0], high[0]]), [1e-3, 1])
 
 
+def test_slope_of_constrain_is_its_derivative():
+    p = resolve(
+        Parameter("joint/hip_l/damping", 1e-3, 1, transform="log"),
+        Parameter("joint/hip_r/damping", 0.1, 0.9, transform="logit"),
+        Parameter("body/upper/mass", 0.5, 9),
+    )
+    z = np.array([-2.0, 0.7, 3.0])
+    with jax.enable_x64(True):
+        expected = jax.jacobian(lambda z: P.constrain(p, z))(jnp.asarray(z))
+        assert_allclose(np.diag(P.constrain_slope(p, z)), expected, rtol=1e-12)
+
+
 def test_gradient_flows_through_apply():
     p = resolve(Parameter("body/upper/mass", 0.5, 9), Parameter("joint/*/damping", 0, 1))
 

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from s2r_jax.identify import levenberg, noise
 from s2r_jax.identify.config import IdentifyConfig
 from s2r_jax.identify.jacobian import agreement, compile_linearization
-from s2r_jax.identify.segments import Segments, select
+from s2r_jax.identify.segments import Segments, beginning, select
 from s2r_jax.parameters import search_bounds, unconstrain
 from s2r_jax.robot import Robot
 from s2r_jax.sim import world
@@ -44,7 +44,7 @@ def choose(robot: Robot, segments: Segments, config: IdentifyConfig) -> tuple[st
     if config.method != "auto":
         return config.method, []
     lengths = np.asarray(segments.weight).sum((1, 2))
-    sample = _beginning(select(segments, np.array([int(np.argmax(lengths))])))
+    sample = beginning(select(segments, np.array([int(np.argmax(lengths))])), CHECKED)
     z = jnp.asarray(_beside_start(robot, config.seed))
     precision = jnp.asarray(noise.first_precision(robot.signals, segments))
     jacobians, seconds = {}, {}
@@ -66,14 +66,6 @@ def choose(robot: Robot, segments: Segments, config: IdentifyConfig) -> tuple[st
         f"forward-mode derivatives disagree with differences (cosine {np.nanmin(cosine):.2f} "
         f"for {worst}): central differences on the C engine are used"
     ]
-
-
-def _beginning(segments: Segments) -> Segments:
-    """Return the first periods of the windows."""
-    command, measured, weight = jax.tree.map(
-        lambda leaf: leaf[:, :CHECKED], (segments.command, segments.measured, segments.weight)
-    )
-    return segments._replace(command=command, measured=measured, weight=weight)
 
 
 def _beside_start(robot: Robot, seed: int) -> np.ndarray:

@@ -19,7 +19,8 @@ from jaxtyping import Bool, Float
 from s2r_jax.errors import BadValue
 from s2r_jax.identify import levenberg, noise, paired
 from s2r_jax.identify.config import IdentifyConfig
-from s2r_jax.identify.fit import Fit, Problem
+from s2r_jax.identify.fit import Fit
+from s2r_jax.identify.problem import Problem
 from s2r_jax.identify.segments import Segments
 from s2r_jax.identify.study import ENOUGH_LOGS, replay, windows
 from s2r_jax.identify.terms import ABSENT, Candidate, candidates, missing

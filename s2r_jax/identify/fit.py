@@ -1,35 +1,24 @@
-"""Fit θ to windows of logs: the driver around the residual, its Jacobian and the search."""
+"""Fit θ to windows of logs: search, then what is known at the bottom."""
 
 import time
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from s2r_jax.errors import BadValue
-from s2r_jax.identify import levenberg, noise, objective, searches, uncertainty, weakest
-from s2r_jax.identify.choice import choose, random_start, simulator_for
+from s2r_jax.identify import levenberg, uncertainty, weakest
+from s2r_jax.identify.choice import choose
 from s2r_jax.identify.config import IdentifyConfig
-from s2r_jax.identify.jacobian import Linearization, compile_linearization
+from s2r_jax.identify.problem import Callback, Problem
 from s2r_jax.identify.profile import Profile
-from s2r_jax.identify.reduce import Reduced, back_substitute, reduce
+from s2r_jax.identify.reduce import reduce
 from s2r_jax.identify.segments import Segments
-from s2r_jax.identify.start import freedom
-from s2r_jax.parameters import search_bounds, unconstrain
+from s2r_jax.parameters import ParameterSet
 from s2r_jax.robot import Robot
-from s2r_jax.sim import world
 from s2r_jax.types import Posterior
 
-#: Gain in log-likelihood of independent samples that no one would notice: it moves an estimate by
-#: less than a tenth of its standard error.
-UNNOTICED = 3e-3
-#: Steps refused in a row after which the search ends: the damping has then grown 2 million times,
-#: and what is left is the
-#: roughness of friction and contact.
-REJECTIONS = 6
 #: Longest evaluation [s] of which a profile, that needs up to 16 of them, is made.
 SLOW = 1.5
 
@@ -62,9 +51,6 @@ class Fit(NamedTuple):
     """Of the weakest parameters, the weakest first."""
 
 
-Callback = Callable[[int, levenberg.Info | searches.Info], None]
-
-
 def fit(
     robot: Robot,
     segments: Segments,
@@ -94,9 +80,9 @@ def fit(
             state, count, converged = problem.search(start, callback)
         else:
             state, count, converged = problem.explore(start, callback)
-        result = problem.summary(state)
+        result = summary(problem, state)
         if config.profile:
-            result = problem.profiled(result)
+            result = profiled(problem, result)
     return result._replace(
         method=method,
         engine=problem.simulator.engine.name,
@@ -107,283 +93,76 @@ def fit(
     )
 
 
-class Point(NamedTuple):
-    """Everything known at one z."""
+def summary(problem: Problem, state: levenberg.State) -> Fit:
+    """Return the posterior at the optimum; correlated residuals count for fewer samples."""
+    problem.settle(state.z)
+    tau = problem.update_precision()
+    normal = problem.settle(state.z)
+    assert problem.accepted is not None
+    linear = problem.accepted.linear
+    worth = reduce(linear, problem.accepted.starts, problem.start_std, weight=1 / tau)
+    information = worth.matrix + np.diag(problem.prior**2)
+    is_dead = np.abs(linear.jacobian).max((0, 1, 2)) == 0
+    posterior, weak = uncertainty.posterior(problem.parameters, state.z, information, is_dead)
+    names = np.array(problem.parameters.names)
+    notes = _starts_on_bounds(problem.parameters)
+    notes += [f"{name} ended on its bound" for name in names[posterior.at_bound]]
+    notes += [f"{name} moves no signal of these logs" for name in names[is_dead]]
+    return Fit(
+        posterior,
+        weak,
+        tuple(names[is_dead].tolist()),
+        "",
+        "",
+        normal.cost,
+        0,
+        False,
+        0.0,
+        tuple(notes),
+        1.0 / problem.precision,
+        tau,
+        known=uncertainty.known(posterior),
+    )
 
-    z: Float[np.ndarray, " param"]
-    starts: Float[np.ndarray, "segment start"]
-    precision: Float[np.ndarray, " sensor"]
-    """That the residuals were whitened by."""
-    linear: Linearization
-    reduced: Reduced
 
+def profiled(problem: Problem, found: Fit) -> Fit:
+    """Return the summary with the profiles of the weakest parameters, and what they tell."""
+    optimum, count = problem.accepted, problem.config.profile
+    assert optimum is not None
+    if len(problem.seconds) < 2:
+        problem.evaluate(optimum.z)
+    if min(problem.seconds) > SLOW:
+        names = found.posterior.names
+        some = weakest.weakest(problem.parameters, found.posterior, found.dead)[:count]
+        said = f"no profile of {', '.join(names[i] for i in some)}: it takes 16 simulations of "
+        return found._replace(notes=(*found.notes, f"{said}{min(problem.seconds):.2g} s each"))
 
-class Problem:
-    """One fit in progress: simulator, windows and weights; numbers in, normal equations out.
-
-    `evaluate` remembers its last point as `trial`; `accepted` is the one that steps start from.
-    Parameters that are `held` stay where they are.
-    """
-
-    def __init__(self, robot: Robot, segments: Segments, method: str, config: IdentifyConfig):
-        self.robot, self.segments, self.config = robot, segments, config
-        self.parameters = robot.parameters
-        self.robust = robot.robust if config.robust is None else config.robust
-        self.simulator = simulator_for(robot, method)
-        kind = "lm" if method == "lm" else "fd"
-        self.linearize = compile_linearization(self.simulator, kind, config.step)
-        self.precision = noise.first_precision(robot.signals, segments)
-        self.start = np.asarray(unconstrain(self.parameters, jnp.asarray(self.parameters.start)))
-        self.prior = uncertainty.prior_precision(self.parameters, self.start)
-        self.start_std = freedom(robot)
-        self.held = np.zeros(len(self.parameters), bool)
-        # Samples that repeat each other must not outvote a prior.
-        self.redundancy = 1.0
-        self.trial: Point | None = None
-        self.accepted: Point | None = None
-        #: How long each evaluation took [s]; the first compiles.
-        self.seconds: list[float] = []
-
-    def evaluate(self, z: Float[np.ndarray, " param"]) -> levenberg.Normal:
-        """Return the normal equations at z; an unstable simulation gives an infinite cost."""
-        starts = np.zeros((len(self.segments.log), self.start_std.size))
-        if self.accepted is not None:
-            move = back_substitute(self.accepted.reduced, z - self.accepted.z)
-            starts = self.accepted.starts + move
-        given = (jnp.asarray(z), jnp.asarray(starts), self.segments, jnp.asarray(self.precision))
-        began = time.perf_counter()
-        linear = jax.tree.map(np.asarray, self.linearize(*given))
-        self.seconds.append(time.perf_counter() - began)
-        if not all(np.isfinite(leaf).all() for leaf in linear):
-            return levenberg.Normal(np.inf, np.zeros(z.size), np.eye(z.size))
-        self.trial = self._point(z, starts, linear)
-        return self._normal(self.trial)
-
-    def _point(self, z: np.ndarray, starts: np.ndarray, linear: Linearization) -> Point:
-        reduced = reduce(linear, starts, self.start_std, self.robust)
-        return Point(z, starts, self.precision, linear, reduced)
-
-    def _normal(self, point: Point) -> levenberg.Normal:
-        """Return the normal equations of a point, priors included."""
-        off, reduced = (point.z - self.start) * self.prior, point.reduced
-        normal = levenberg.Normal(
-            reduced.cost + 0.5 * self.redundancy * float(off @ off),
-            reduced.slope + self.redundancy * self.prior * off,
-            reduced.matrix + self.redundancy * np.diag(self.prior**2),
-        )
-        return levenberg.without(normal, self.held)
-
-    def search(
-        self, start: np.ndarray | None, callback: Callback | None
-    ) -> tuple[levenberg.State, int, bool]:
-        """Return the best of the starts, refined once the noise of the signals is known."""
-        bounds = levenberg.Bounds(*search_bounds(self.parameters))
-        keys = np.random.default_rng(self.config.seed)
-        first = self.start
-        if start is not None:
-            first = np.asarray(unconstrain(self.parameters, jnp.asarray(start)))
-        found, count = [], 0
-        for index in range(self.config.starts):
-            z = first if index == 0 else random_start(bounds, keys)
-            state, steps, converged = self.descend(z, bounds, count, callback)
-            found.append((state, converged))
-            count += steps
-        state, converged = min(found, key=lambda pair: pair[0].normal.cost)
-        if not np.isfinite(state.normal.cost):
-            where = "; it is not finite from any start: check start values and timestep"
-            raise BadValue(self.robot.file, "parameters", "start", f"a stable simulation{where}")
-        is_one_scale = len(noise.groups(self.robot.signals)) == 1 and not self.prior.any()
-        if is_one_scale and not self.start_std.size:
-            return state, count, converged  # one noise level only scales the cost
-        self.settle(state.z)
-        self.update_precision()
-        state, steps, converged = self.descend(state.z, bounds, count, callback)
-        return state, count + steps, converged
-
-    def explore(
-        self, start: np.ndarray | None, callback: Callback | None
-    ) -> tuple[levenberg.State, int, bool]:
-        """Search by another method than Levenberg-Marquardt; windows start as measured."""
-        if self.start_std.size:
-            field = f"method of {self.robot.file}, whose windows' starts are unknown"
-            raise BadValue("identify", field, self.config.method, "lm or fd")
-        z = self.start
-        if start is not None:
-            z = np.asarray(unconstrain(self.parameters, jnp.asarray(start)))
-        bounds, steps = levenberg.Bounds(*search_bounds(self.parameters)), self.config.iterations
-        given = (self.segments, jnp.asarray(self.precision), self.robust)
-        given = (*given, jnp.asarray(self.start), jnp.asarray(self.prior))
-        reached = [0]
-
-        def report(step: int, info: searches.Info) -> None:
-            reached[0] = step
-            if callback is not None:
-                callback(step, info)
-
-        if self.config.method == "adam":
-            slope = objective.compile_slope(
-                objective.objective(world.make(self.robot, "mjx"), *given)
-            )
-            z = searches.adam(slope, z, bounds, steps, report)
-        else:
-            costs = objective.compile_costs(objective.objective(self.simulator, *given))
-            search = getattr(searches, self.config.method)
-            z = search(costs, z, bounds, steps, report, self.config.seed)
-        return levenberg.init(z, self.settle(z)), reached[0], reached[0] < steps
-
-    def settle(self, z: Float[np.ndarray, " param"]) -> levenberg.Normal:
-        """Evaluate at z and take it as accepted, with the starts relaxed.
-
-        They go on from where they were at the same z, else from the measured ones.
-        """
-        known = self.accepted
-        is_same = known is not None and np.array_equal(known.z, z)
-        if known is not None and is_same and not self.start_std.size:
-            # Nothing but the weights can differ: no need to simulate again.
-            ratio = self.precision / known.precision
-            residual, jacobian, start = known.linear
-            scaled = (residual * ratio, jacobian * ratio[:, None], start * ratio[:, None])
-            self.accepted = self._point(z, known.starts, Linearization(*scaled))
-            return self._normal(self.accepted)
-        if not is_same:
-            self.accepted = None
-        normal = self.evaluate(z)
-        for _ in range(2 if self.start_std.size else 0):
-            self.accepted = self.trial
-            normal = self.evaluate(z)
-        self.accepted = self.trial
+    def evaluate(z: np.ndarray) -> levenberg.Normal:
+        # The starts follow from point to point; the way back to the other side is too far.
+        assert problem.accepted is not None
+        if np.sum((z - optimum.z) ** 2) < np.sum((z - problem.accepted.z) ** 2):
+            problem.accepted = optimum
+        normal = problem.evaluate(z)
+        problem.accepted = problem.trial
         return normal
 
-    def update_precision(self) -> Float[np.ndarray, " sensor"]:
-        """Take the noise of each signal from the residuals of the accepted point.
+    state = levenberg.init(optimum.z, problem.normal(optimum))
+    given = (problem.parameters, found.posterior, found.dead, problem.redundancy, count)
+    profiles, notes = weakest.profiles(evaluate, state, *given)
+    problem.accepted = optimum
+    # A side without a limit is more than any standard error can say.
+    known, p = found.posterior.identifiable.copy(), problem.parameters
+    for i, curve in ((p.index(curve.name), curve) for curve in profiles):
+        known[i] &= weakest.is_limited(curve, p.low[i], p.high[i])
+    posterior = found.posterior._replace(identifiable=known)
+    return found._replace(posterior=posterior, profiles=profiles, notes=(*found.notes, *notes))
 
-        Returns the correlation time of each signal in control periods.
-        """
-        assert self.accepted is not None
-        residual, tau = self.accepted.linear.residual, self._correlation_time()
-        count = np.asarray(self.segments.weight).sum((0, 1))
-        self.redundancy = float((tau * count).sum() / max(count.sum(), 1.0))
-        rho = noise.autocorrelation(self.robot.signals, residual, self.segments)
-        known = self.accepted
-        absorbed = noise.absorbed(self.robot.signals, known.linear, known.reduced, rho)
-        self.precision = noise.update_precision(
-            self.robot.signals, residual, self.precision, self.segments, absorbed
-        )
-        return tau
 
-    def descend(
-        self,
-        z: Float[np.ndarray, " param"],
-        bounds: levenberg.Bounds,
-        count: int = 0,
-        callback: Callback | None = None,
-    ) -> tuple[levenberg.State, int, bool]:
-        """Return the bottom that is reached from z, the steps taken, and whether it is one.
-
-        Args:
-            z: Where to begin.
-            bounds: Box of z.
-            count: Steps taken before, for the callback.
-            callback: Called after every step.
-        """
-        state = levenberg.init(z, self.settle(z))
-        quiet = rejected = 0
-        for steps in range(1, self.config.iterations + 1):
-            state, info = levenberg.step(state, self.evaluate, bounds)
-            if callback is not None:
-                callback(count + steps, info)
-            if info.accepted:
-                self.accepted = self.trial
-            # Two steps in a row that gave, or even promised, next to nothing mean the bottom.
-            gain = info.decrease if info.accepted else abs(info.promised)
-            quiet = quiet + 1 if self._is_unnoticed(gain) else 0
-            rejected = 0 if info.accepted else rejected + 1
-            if quiet == 2 or rejected == REJECTIONS or info.move < 1e-10:
-                return state, steps, True
-        return state, self.config.iterations, False
-
-    def _is_unnoticed(self, gain: float) -> bool:
-        """Return whether a relative fall of the cost is too small to matter."""
-        if gain < self.config.tolerance or self.config.tolerance == 0:
-            return gain < self.config.tolerance
-        assert self.accepted is not None
-        tau = self._correlation_time()
-        count = np.asarray(self.segments.weight).sum((0, 1))
-        return gain * float((count / tau).sum()) / 2 < UNNOTICED
-
-    def _correlation_time(self) -> Float[np.ndarray, " sensor"]:
-        assert self.accepted is not None
-        residual = self.accepted.linear.residual
-        return noise.correlation_time(self.robot.signals, residual, self.segments)
-
-    def summary(self, state: levenberg.State) -> Fit:
-        """Return the posterior at the optimum; correlated residuals count for fewer samples."""
-        self.settle(state.z)
-        tau = self.update_precision()
-        normal = self.settle(state.z)
-        assert self.accepted is not None
-        linear = self.accepted.linear
-        worth = reduce(linear, self.accepted.starts, self.start_std, weight=1 / tau)
-        information = worth.matrix + np.diag(self.prior**2)
-        is_dead = np.abs(linear.jacobian).max((0, 1, 2)) == 0
-        posterior, weak = uncertainty.posterior(self.parameters, state.z, information, is_dead)
-        names = np.array(self.parameters.names)
-        notes = self._starts_on_bounds()
-        notes += [f"{name} ended on its bound" for name in names[posterior.at_bound]]
-        notes += [f"{name} moves no signal of these logs" for name in names[is_dead]]
-        return Fit(
-            posterior,
-            weak,
-            tuple(names[is_dead].tolist()),
-            "",
-            "",
-            normal.cost,
-            0,
-            False,
-            0.0,
-            tuple(notes),
-            1.0 / self.precision,
-            tau,
-            known=uncertainty.known(posterior),
-        )
-
-    def profiled(self, found: Fit) -> Fit:
-        """Return the summary with the profiles of the weakest parameters, and what they tell."""
-        optimum, count = self.accepted, self.config.profile
-        assert optimum is not None
-        if len(self.seconds) < 2:
-            self.evaluate(optimum.z)
-        if min(self.seconds) > SLOW:
-            names = found.posterior.names
-            some = weakest.weakest(self.parameters, found.posterior, found.dead)[:count]
-            said = f"no profile of {', '.join(names[i] for i in some)}: it takes 16 simulations of "
-            return found._replace(notes=(*found.notes, f"{said}{min(self.seconds):.2g} s each"))
-
-        def evaluate(z: np.ndarray) -> levenberg.Normal:
-            # The starts follow from point to point; the way back to the other side is too far.
-            assert self.accepted is not None
-            if np.sum((z - optimum.z) ** 2) < np.sum((z - self.accepted.z) ** 2):
-                self.accepted = optimum
-            normal = self.evaluate(z)
-            self.accepted = self.trial
-            return normal
-
-        state = levenberg.init(optimum.z, self._normal(optimum))
-        given = (self.parameters, found.posterior, found.dead, self.redundancy, count)
-        profiles, notes = weakest.profiles(evaluate, state, *given)
-        self.accepted = optimum
-        # A side without a limit is more than any standard error can say.
-        known, p = found.posterior.identifiable.copy(), self.parameters
-        for i, curve in ((p.index(curve.name), curve) for curve in profiles):
-            known[i] &= weakest.is_limited(curve, p.low[i], p.high[i])
-        posterior = found.posterior._replace(identifiable=known)
-        return found._replace(posterior=posterior, profiles=profiles, notes=(*found.notes, *notes))
-
-    def _starts_on_bounds(self) -> list[str]:
-        """Return a sentence for each declared start on a bound: bounds may hide the truth there."""
-        said, p = [], self.parameters
-        for name, start, low, high in zip(p.names, p.start, p.low, p.high, strict=True):
-            if start in (low, high):
-                which = "lower" if start == low else "upper"
-                said.append(f"{name} started on its {which} bound ({start:g})")
-        return said
+def _starts_on_bounds(p: ParameterSet) -> list[str]:
+    """Return a sentence for each declared start on a bound: bounds may hide the truth there."""
+    said = []
+    for name, start, low, high in zip(p.names, p.start, p.low, p.high, strict=True):
+        if start in (low, high):
+            which = "lower" if start == low else "upper"
+            said.append(f"{name} started on its {which} bound ({start:g})")
+    return said

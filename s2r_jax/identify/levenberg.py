@@ -11,6 +11,9 @@ import numpy as np
 import scipy.optimize
 from jaxtyping import Bool, Float
 
+#: Keeps directions apart that rounding alone tells apart.
+LEAST_DAMPING = 1e-12
+
 
 class Normal(NamedTuple):
     """A cost 0.5 |r|² with its slope and Gauss-Newton matrix, prior included."""
@@ -63,7 +66,7 @@ def step(
     """Try one damped step; a step that does not lower the cost only raises the damping."""
     z = np.clip(state.z + _damped_step(state, bounds), bounds.low, bounds.high)
     move = z - state.z
-    predicted = -(state.normal.slope @ move + 0.5 * move @ state.normal.matrix @ move)
+    predicted = _predicted(state.normal, move)
     normal = evaluate(z)
     gain = (state.normal.cost - normal.cost) / predicted if predicted > 0 else -1.0
     is_better = bool(np.isfinite(normal.cost) and gain > 0)
@@ -71,7 +74,7 @@ def step(
     promised = float(predicted / max(state.normal.cost, 1e-300))
     if is_better:
         # A gain beyond 2 says no more than 2: the damping falls to a third at most.
-        damping = max(state.damping * max(1 / 3, 1 - (2 * min(gain, 2.0) - 1) ** 3), 1e-12)
+        damping = max(state.damping * max(1 / 3, 1 - (2 * min(gain, 2.0) - 1) ** 3), LEAST_DAMPING)
         decrease = (state.normal.cost - normal.cost) / max(state.normal.cost, 1e-300)
         return State(z, normal, damping, 2.0), Info(
             normal.cost, True, damping, size, decrease, promised
@@ -79,6 +82,17 @@ def step(
     damping = min(state.damping * state.growth, 1e30)
     info = Info(state.normal.cost, False, damping, size, 0.0, promised)
     return state._replace(damping=damping, growth=min(state.growth * 2, 1e30)), info
+
+
+def promise(state: State, bounds: Bounds) -> float:
+    """Return the relative fall of the cost that the quadratic model promises without damping."""
+    move = _damped_step(state._replace(damping=LEAST_DAMPING), bounds)
+    return float(_predicted(state.normal, move) / max(state.normal.cost, 1e-300))
+
+
+def _predicted(normal: Normal, move: np.ndarray) -> float:
+    """Return by how much the quadratic model falls along a move."""
+    return -float(normal.slope @ move + 0.5 * move @ normal.matrix @ move)
 
 
 def _damped_step(state: State, bounds: Bounds) -> Float[np.ndarray, " param"]:

@@ -45,7 +45,7 @@ def reduce(
     r = linear.residual.reshape(count, time * sensor)
     j = linear.jacobian.reshape(count, time * sensor, linear.jacobian.shape[-1])
     k = linear.start.reshape(count, time * sensor, starts.shape[-1])
-    rows, cost = _loss(r, robust)
+    rows, cost = loss(r, robust)
     if weight is not None:
         rows = rows * np.broadcast_to(weight, linear.residual.shape).reshape(count, -1)
     jw = j * rows[..., None]
@@ -73,7 +73,7 @@ def back_substitute(
     return -np.linalg.solve(reduced.block, right[..., None])[..., 0]
 
 
-def _loss(values: np.ndarray, width: float) -> tuple[np.ndarray, float]:
+def loss(values: np.ndarray, width: float) -> tuple[np.ndarray, float]:
     """Return row weights and cost of plain squares (width 0) or of the pseudo-Huber loss."""
     if width <= 0:
         return np.ones_like(values), 0.5 * float((values**2).sum())

@@ -12,8 +12,8 @@ from jaxtyping import Array, Float
 
 from s2r_jax.identify.segments import Segments
 from s2r_jax.sim import sensors
-from s2r_jax.sim.world import Simulator, State, World
-from s2r_jax.types import Command
+from s2r_jax.sim.replay import replay
+from s2r_jax.sim.world import Simulator
 
 
 def simulate(
@@ -36,21 +36,7 @@ def simulate(
     commands = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), segment.command)
     state = simulator.settle(world, state, jax.tree.map(lambda leaf: leaf[0], commands))
 
-    def advance(state, command):
-        return _advance(simulator, world, state, command)
-
-    _, signals = jax.lax.scan(advance, state, commands)
-    return signals
-
-
-# Tracing the physics takes seconds: jitted on its own it is traced once, not once for each number
-# of windows and periods.
-@functools.partial(jax.jit, static_argnums=0)
-def _advance(
-    simulator: Simulator, world: World, state: State, command: Command
-) -> tuple[State, Array]:
-    state = simulator.step(world, state, command)
-    return state, simulator.read(world, state)
+    return replay(simulator, world, state, commands)
 
 
 def residual(

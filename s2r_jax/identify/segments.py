@@ -64,6 +64,14 @@ def select(segments: Segments, keep: np.ndarray) -> Segments:
     return jax.tree.map(lambda leaf: leaf[keep], segments)
 
 
+def beginning(segments: Segments, periods: int) -> Segments:
+    """Return the first control periods of each window."""
+    command, measured, weight = jax.tree.map(
+        lambda leaf: leaf[:, :periods], (segments.command, segments.measured, segments.weight)
+    )
+    return segments._replace(command=command, measured=measured, weight=weight)
+
+
 def _starts(t: Trajectory, length: int) -> list[int]:
     """Return the first rows of the windows; a window that would start in a gap starts behind it."""
     is_known = np.isfinite(t.qpos).all(1) & np.isfinite(t.qvel).all(1)

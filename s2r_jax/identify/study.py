@@ -16,7 +16,8 @@ from jaxtyping import Array, Float
 from s2r_jax.errors import BadValue
 from s2r_jax.identify import errors
 from s2r_jax.identify.config import IdentifyConfig
-from s2r_jax.identify.fit import Callback, Fit, fit
+from s2r_jax.identify.fit import Fit, fit
+from s2r_jax.identify.problem import ROUGH, Callback
 from s2r_jax.identify.residual import difference, simulate_all
 from s2r_jax.identify.segments import Segments, cut
 from s2r_jax.robot import Robot
@@ -26,8 +27,6 @@ from s2r_jax.types import Command, Trajectory
 
 #: From this many logs on, whole logs are held out; below it, the end of each.
 ENOUGH_LOGS = 5
-#: Relative fall of the cost that is small enough for a first fit.
-ROUGH = 1e-3
 
 
 class Replay(NamedTuple):

@@ -2,12 +2,11 @@
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from s2r_jax.parameters import ParameterSet, constrain, search_bounds
+from s2r_jax.parameters import ParameterSet, constrain, constrain_slope, search_bounds
 from s2r_jax.types import Posterior
 
 #: A parameter counts as identifiable when its ±2 standard errors span less than this share of its
@@ -74,8 +73,7 @@ def posterior(
     at_bound |= is_logit & (np.abs(z) > np.log(0.995 / 0.005))
     span = _range(parameters)
     live = ~at_bound & ~is_dead
-    slope = np.asarray(jax.vmap(jax.grad(lambda z, i: constrain(parameters, z)[i]), (None, 0))(
-        jnp.asarray(z), jnp.arange(z.size)))  # fmt: skip
+    slope = constrain_slope(parameters, z)
     covariance = np.zeros_like(information)
     std_z = np.full(z.size, np.inf)
     combinations: tuple[Combination, ...] = ()
@@ -86,7 +84,7 @@ def posterior(
         # the wider one: there a parameter that cannot be seen could still be large.
         scaled = information[np.ix_(live, live)] * np.outer(span[live], span[live])
         width = np.array(parameters.high) - np.array(parameters.low)
-        wide = np.maximum(span, width / np.maximum(np.abs(np.diag(slope)), 1e-300))
+        wide = np.maximum(span, width / np.maximum(slope, 1e-300))
         scaled = scaled + np.diag(12.0 * (span / wide)[live] ** 2)
         values, vectors = np.linalg.eigh((scaled + scaled.T) / 2)
         values = np.maximum(values, np.finfo(float).eps * values[-1])
@@ -96,7 +94,7 @@ def posterior(
         names = [name for name, keep in zip(parameters.names, live, strict=True) if keep]
         combinations = _combinations(names, values, vectors)
     with np.errstate(invalid="ignore"):
-        std = np.where(np.isfinite(std_z), np.abs(np.diag(slope)) * std_z, np.inf)
+        std = np.where(np.isfinite(std_z), slope * std_z, np.inf)
     value = np.asarray(constrain(parameters, jnp.asarray(z)))
     entangled = (inflation(covariance) >= ENTANGLED) & (relative(parameters, value, std) > KNOWN)
     identifiable = live & (4 * std_z < LARGEST_SPAN * span) & ~entangled
@@ -210,9 +208,7 @@ def prior_precision(
     parameters: ParameterSet, z: Float[np.ndarray, " param"]
 ) -> Float[np.ndarray, " param"]:
     """Return 1 / standard deviation of each prior in search coordinates at z; 0 without one."""
-    with jax.enable_x64(True):
-        slopes = jax.jacfwd(lambda z: constrain(parameters, z))(jnp.asarray(z, jnp.float64))
-    return np.abs(np.diag(np.asarray(slopes))) / np.array(parameters.prior_std)
+    return constrain_slope(parameters, z) / np.array(parameters.prior_std)
 
 
 def _range(parameters: ParameterSet) -> np.ndarray:

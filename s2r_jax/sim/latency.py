@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 
@@ -47,6 +48,16 @@ def push(
 ) -> Float[Array, " held *channels"]:
     """Put the newest value first; the oldest falls out."""
     return jnp.concatenate([value[None], line[:-1]])
+
+
+def lines(
+    line: Float[Array, " held *channels"], values: Float[Array, " time *channels"]
+) -> Float[Array, " time held *channels"]:
+    """Return the line after each of many a `push`."""
+    count, held = values.shape[0], line.shape[0]
+    every = jnp.concatenate([line[::-1], values])  # oldest first
+    newest = held + np.arange(count)[:, None]
+    return every[newest - np.arange(held)]
 
 
 def read(

@@ -23,7 +23,7 @@ from s2r_jax.errors import BadModel
 from s2r_jax.parameters import ParameterSet, apply, is_model_field
 from s2r_jax.robot import Robot
 from s2r_jax.sim import battery, engines, latency, motor, push, sensors
-from s2r_jax.sim.engines import Drive, Physics
+from s2r_jax.sim.engines import Drive, Physics, by_controls
 from s2r_jax.types import Command
 
 
@@ -266,11 +266,10 @@ class Simulator:
             acting = latency.read(line, delay, start, self.timestep, self.robot.period)
             return self._substep(world, state, command, acting), None
 
-        if self._is_open_loop:
-            acting = latency.read(
-                line, delay, jnp.zeros((), line.dtype), self.robot.period, self.robot.period
-            )
-            state = self._open_loop(world, state, acting)
+        if self.is_open_loop:
+            drive = by_controls(self.controls(line, delay), state.physics)
+            physics = self.engine.step(world.engine, state.physics, drive, self.substeps)
+            state = state._replace(physics=physics)
         else:
             state, _ = jax.lax.scan(substep, state, jnp.arange(self.substeps))
         history = latency.push(state.history, self.truth(state))
@@ -309,15 +308,22 @@ class Simulator:
         return sensors.read(world.sensors, state.history, state.drift, state.tick, period, key)
 
     @property
-    def _is_open_loop(self) -> bool:
+    def is_open_loop(self) -> bool:
         """Whether nothing around the engine depends on the motion within a control period."""
         return self.robot.motors.kind == "native" and not self.robot.motors.has_friction
 
-    def _open_loop(self, world: World, state: State, acting: Float[Array, "3 nu"]) -> State:
-        still = jnp.zeros_like(state.physics.qvel)
-        drive = Drive(acting[0] * acting[2], still, still, still)
-        physics = self.engine.step(world.engine, state.physics, drive, self.substeps)
-        return state._replace(physics=physics)
+    def controls(
+        self, line: Float[Array, "held 3 nu"], delay: Float[Array, ""]
+    ) -> Float[Array, " nu"]:
+        """Return what reaches the actuators in a control period, without a motor model.
+
+        Args:
+            line: Commands at its beginning, see `State.line`.
+            delay: Of the command path [s].
+        """
+        period, start = self.robot.period, jnp.zeros((), line.dtype)
+        target, _, enabled = latency.read(line, delay, start, period, period)
+        return target * enabled
 
     def _substep(
         self, world: World, state: State, command: Command, acting: Float[Array, "3 nu"]

@@ -71,6 +71,22 @@ def test_cost_never_rises_and_a_refused_step_only_raises_the_damping():
     assert seen == {True, False}
 
 
+def test_promise_is_the_fall_of_a_quadratic_to_its_bounded_minimum():
+    matrix, target = np.array([[1.0, 0.98], [0.98, 1.0]]), np.array([2.5, -1.5])
+
+    def cost(z):
+        return 1.0 + 0.5 * (z - target) @ matrix @ (z - target)
+
+    state = levenberg.init(np.zeros(2), Normal(cost(0.0), -matrix @ target, matrix), damping=7.0)
+    free = levenberg.promise(state, FREE)
+    assert free == pytest.approx(1 - 1 / cost(0.0), rel=1e-9)  # whatever the damping
+    factor = np.linalg.cholesky(matrix).T
+    best = scipy.optimize.lsq_linear(factor, factor @ target, (-1.0, 1.0)).x
+    boxed = levenberg.promise(state, Bounds(np.full(2, -1.0), np.full(2, 1.0)))
+    assert boxed == pytest.approx(1 - cost(best) / cost(0.0), rel=1e-9)
+    assert boxed < free
+
+
 def test_unstable_simulation_is_a_refused_step():
     def evaluate(z):
         if z[0] > 0:

@@ -86,13 +86,13 @@ def test_profile_of_a_well_known_parameter_is_its_standard_error(spring):
 
 def test_only_the_fit_that_stays_is_profiled(spring, monkeypatch):
     r = spring(springs.STIFFNESS, springs.DAMPING)
-    profiled, original = [], fits.Problem.profiled
+    profiled, original = [], fits.profiled
 
-    def counted(self, found):
-        profiled.append(len(self.segments.log))
-        return original(self, found)
+    def counted(problem, found):
+        profiled.append(len(problem.segments.log))
+        return original(problem, found)
 
-    monkeypatch.setattr(fits.Problem, "profiled", counted)
+    monkeypatch.setattr(fits, "profiled", counted)
     config = IdentifyConfig(method="fd", window=0.0, first_window=1.0)
     found = study(r, [springs.swing(noise=NOISE)], config)
     assert profiled == [1]

@@ -111,7 +111,7 @@ def test_rows_for_which_too_little_time_is_left_are_named(monkeypatch, capsys, c
     rate = bench.Rate(1.0, 0.0, 2e6, 0.01, (1.0, 1.0))
 
     def measure(row, folder, seconds):
-        clock.seconds += 200.0
+        clock.seconds += 400.0
         return [rate] * 3
 
     monkeypatch.setattr(throughput, "measure", measure)
@@ -123,7 +123,7 @@ def test_rows_for_which_too_little_time_is_left_are_named(monkeypatch, capsys, c
         ["ant", "warp", "1024"], ["ant", "warp", "8192"], ["ant", "warp", "32768"],
     ]  # fmt: skip
     assert [line[3:5] == ["over", "budget"] for line in lines if line[0] == "ant"] == [
-        False, False, True, False, True, True]  # of 480 s, then of 300 s  # fmt: skip
+        False, False, True, False, True, True]  # of 900 s, then of 300 s  # fmt: skip
 
 
 @pytest.mark.slow

@@ -83,6 +83,13 @@ def test_flags_that_only_observe_are_cleared_for_mjx():
     assert model.opt.enableflags == mujoco.mjtEnableBit.mjENBL_ENERGY
 
 
+@pytest.mark.parametrize("engine", ["mujoco", "mjx"])
+def test_history_that_a_step_would_have_to_carry_is_refused(engine):
+    model = pole(actuator='nsample="5" delay="0.01"')
+    with pytest.raises(Unsupported, match="delay"):
+        engines.make(engine, model, ParameterSet(), sensors=False)
+
+
 def test_mjx_lists_everything_that_it_would_ignore():
     model = pole(actuator='damping="0.1" armature="0.01"', flag='sleep="enable"')
     with pytest.raises(Unsupported) as caught:

@@ -9,7 +9,7 @@ import numpy as np
 from s2r_jax.errors import UnknownName
 from s2r_jax.parameters import ParameterSet
 from s2r_jax.sim.engines.acting import promoted
-from s2r_jax.sim.engines.physics import Drive, Engine, Physics
+from s2r_jax.sim.engines.physics import Drive, Engine, Motion, Physics, by_controls
 
 ENGINES = ("mujoco", "mjx", "warp")
 
@@ -73,4 +73,4 @@ def make(name: str, model: mujoco.MjModel, parameters: ParameterSet, sensors: bo
     return WarpEngine(model, parameters, sensors)
 
 
-__all__ = ["ENGINES", "Drive", "Engine", "Physics", "choose", "make"]
+__all__ = ["ENGINES", "Drive", "Engine", "Motion", "Physics", "by_controls", "choose", "make"]

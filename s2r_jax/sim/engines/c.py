@@ -8,6 +8,8 @@ output depends on the inputs alone.
 """
 
 import copy
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -18,8 +20,16 @@ from jaxtyping import Array, Float
 from mujoco.batch import Batch
 
 from s2r_jax import targets
+from s2r_jax.errors import Unsupported
 from s2r_jax.parameters import ParameterSet, apply, is_model_field
-from s2r_jax.sim.engines.physics import Drive, Physics
+from s2r_jax.sim.engines.physics import Drive, Motion, Physics
+
+#: What `roll` records of the state; in this order.
+RECORDED = int(
+    mujoco.mjtState.mjSTATE_TIME | mujoco.mjtState.mjSTATE_QPOS | mujoco.mjtState.mjSTATE_QVEL
+)
+#: Numbers that `roll` lets MuJoCo record at a time: 64 MB.
+ROOM = 8_000_000
 
 
 class Pool(NamedTuple):
@@ -43,6 +53,12 @@ class CEngine:
     name = "mujoco"
 
     def __init__(self, model: mujoco.MjModel, parameters: ParameterSet, sensors: bool):
+        if model.nhistory:
+            remedy = "drop delay, interval and nsample, declare `latency` and sensor `rate` instead"
+            raise Unsupported(self.name, "the history of MuJoCo's own delays", remedy)
+        if model.npluginstate:
+            remedy = "use plugins without state, or a native actuator"
+            raise Unsupported(self.name, "the state of a plugin", remedy)
         self.model = copy.copy(model)
         # A world that diverges stays NaN, as on the other engines; MuJoCo would silently start it
         # anew.
@@ -83,41 +99,38 @@ class CEngine:
         """Advance by `nstep` physics steps with the drive held."""
         return self._call(prepared, physics, drive, nstep)
 
+    def roll(
+        self, prepared: Any, physics: Physics, ctrl: Float[Array, "time nu"], nstep: int
+    ) -> Motion:
+        """Return the motion after each of many calls of `step`, where nothing but ctrl drives.
+
+        One call to the host, however long.
+        """
+        periods, like = ctrl.shape[0], Motion(physics.qpos, physics.qvel, physics.sensordata)
+        shapes = [jax.ShapeDtypeStruct((periods, *leaf.shape), leaf.dtype) for leaf in like]
+
+        def host(theta: np.ndarray, *leaves: np.ndarray) -> Motion:
+            state, pool = Physics(*leaves[:-1]), self._pool(len(theta))
+            still = np.zeros_like(state.qvel)
+            self._write_theta(pool, theta)
+            self._load(pool, state, Drive(leaves[-1][:, 0], still, still, still))
+            return self._rolled(pool, leaves[-1], nstep)
+
+        return Motion(*_called(host, shapes, (prepared, *physics, ctrl)))
+
     def _call(self, theta: Array, physics: Physics, drive: Drive, nstep: int) -> Physics:
-        shapes = [jax.ShapeDtypeStruct(*_packed_shape(leaf)) for leaf in physics]
-        given = [_pack(leaf) for leaf in (theta, *physics, *drive)]
-        wide = physics.qpos.dtype == np.float64
-        packed = jax.pure_callback(
-            lambda *given: self._host(nstep, wide, given),
-            shapes,
-            *given,
-            vmap_method="broadcast_all",
-        )
-        return Physics(*[
-            _unpack(leaf, old.dtype) for leaf, old in zip(packed, physics, strict=True)
-        ])  # fmt: skip
+        def host(theta: np.ndarray, *leaves: np.ndarray) -> Physics:
+            state, acting = Physics(*leaves[: len(physics)]), Drive(*leaves[len(physics) :])
+            pool = self._pool(len(theta))
+            self._write_theta(pool, theta)
+            self._load(pool, state, acting)
+            return self._advance(pool, state, nstep)
 
-    def _host(self, nstep: int, wide: bool, given: Any) -> list[np.ndarray]:
-        """Step a whole batch. Numpy only: JAX must not be called from its own callback."""
-        dtype = np.dtype(np.float64 if wide else np.float32)
-        leaves = [np.asarray(x) for x in given]
-        if wide:
-            leaves = [np.ascontiguousarray(x).view(np.float64)[..., 0] for x in leaves]
-        theta, leaves = leaves[0], leaves[1:]
-        worlds = leaves[0].shape[:-1]
-        rows = int(np.prod(worlds))
-        flat = [x.reshape(rows, *x.shape[len(worlds) :]) for x in leaves]
-        state, acting = Physics(*flat[: len(Physics._fields)]), Drive(*flat[len(Physics._fields) :])
-        pool = self._pool(rows)
-        self._write_theta(pool, np.asarray(theta, dtype=float).reshape(rows, -1))
-        new = self._advance(pool, state, acting, nstep)
-        out = []
-        for value, old in zip(new, leaves[: len(new)], strict=True):
-            value = np.array(value, dtype=dtype).reshape(old.shape)
-            out.append(value[..., None].view(np.uint32) if wide else value)
-        return out
+        shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in physics]
+        return Physics(*_called(host, shapes, (theta, *physics, *drive)))
 
-    def _advance(self, pool: Pool, state: Physics, acting: Drive, nstep: int) -> Physics:
+    def _load(self, pool: Pool, state: Physics, acting: Drive) -> None:
+        """Write the state of all worlds, and what acts on them."""
         batch, model = pool.batch, self.model
         pool.friction[:] = pool.own["dof_frictionloss"] + acting.frictionloss
         pool.damping[:] = pool.own["dof_damping"] + acting.damping
@@ -131,6 +144,9 @@ class CEngine:
             batch.bind("act")[:] = state.act
         if model.nu:
             batch.bind("ctrl")[:] = acting.ctrl
+
+    def _advance(self, pool: Pool, state: Physics, nstep: int) -> Physics:
+        batch, model = pool.batch, self.model
         if nstep:
             batch.step(nstep=nstep)
         else:
@@ -144,6 +160,29 @@ class CEngine:
             batch.bind("qfrc_bias"),
             batch.bind("sensordata") if self.sensors else state.sensordata,
         )
+
+    def _rolled(self, pool: Pool, ctrl: np.ndarray, nstep: int) -> Motion:
+        """Advance all worlds under `[world, time, nu]` controls, each held for nstep steps."""
+        nq, nv = self.model.nq, self.model.nv
+        record: list[Any] = [RECORDED]
+        sensors = self.model.nsensordata if self.sensors else 0
+        if sensors:
+            record.append("sensordata")
+        at_once = max(1, ROOM // (len(ctrl) * nstep * (1 + nq + nv + sensors)))
+        parts = []
+        for first in range(0, ctrl.shape[1], at_once):
+            held = np.repeat(ctrl[:, first : first + at_once], nstep, axis=1)
+            steps = held.shape[1]
+            given = held if self.model.nu else None
+            # Every nstep-th is what a caller sees; MuJoCo records them all.
+            found = pool.batch.rollout(steps, given, record=record)
+            _resume(pool.batch, given, found)
+            parts.append([found[key][:, nstep - 1 :: nstep] for key in record])
+        state = np.concatenate([part[0] for part in parts], axis=1)
+        measured = np.zeros((*state.shape[:2], 0))
+        if sensors:
+            measured = np.concatenate([part[1] for part in parts], axis=1)
+        return Motion(state[..., 1 : 1 + nq], state[..., 1 + nq :], measured)
 
     def _pool(self, rows: int) -> Pool:
         if rows not in self._pools:
@@ -176,15 +215,69 @@ class CEngine:
         pool.written[changed] = theta[changed]
 
 
-def _packed_shape(leaf: Array) -> tuple[tuple[int, ...], Any]:
-    return ((*leaf.shape, 2), np.uint32) if leaf.dtype == np.float64 else (leaf.shape, leaf.dtype)
+def _resume(batch: Batch, control: np.ndarray | None, found: dict[Any, np.ndarray]) -> None:
+    """Step on the worlds in which a warning ended a rollout, as `step` would.
+
+    A rollout repeats the record of the step that warned until its end; time tells.
+    """
+    time = found[RECORDED][..., 0]
+    steps = time.shape[1]
+    for world in np.flatnonzero(time[:, -1:] == time[:, -2:-1]):
+        done = 1 + int(np.argmax(time[world] == time[world, -1]))
+        while done < steps:
+            if not np.isfinite(found[RECORDED][world, done - 1]).all():
+                for values in found.values():
+                    values[world, done:] = np.nan
+                break
+            rest = None if control is None else control[world : world + 1, done:]
+            more = batch.rollout(steps - done, rest, record=tuple(found), ids=[world])
+            for key, values in found.items():
+                values[world, done:] = more[key][0]
+            done += 1 + int(np.argmax(time[world, done:] == time[world, -1]))
+
+
+def _called(
+    host: Callable[..., Iterable[np.ndarray]], shapes: Sequence[Any], given: Sequence[Array]
+) -> list[Array]:
+    """Call a function of whole batches on the host; its leaves begin with a world axis there.
+
+    JAX's callback thread does not know of a local `enable_x64` and would cut doubles on the way:
+    they travel as pairs of 32-bit words.
+    """
+    dtype = np.dtype(shapes[0].dtype)
+    is_wide = dtype == np.float64
+
+    def flat(*packed: Any) -> list[np.ndarray]:
+        # Numpy only: JAX must not be called from its own callback.
+        leaves = [np.asarray(leaf) for leaf in packed]
+        if is_wide:
+            leaves = [np.ascontiguousarray(leaf).view(np.float64)[..., 0] for leaf in leaves]
+        worlds = leaves[0].shape[: leaves[0].ndim - given[0].ndim]
+        rows = math.prod(worlds)
+        leaves = [leaf.reshape(rows, *leaf.shape[len(worlds) :]) for leaf in leaves]
+        out = []
+        for value, shape in zip(host(leaves[0].astype(float), *leaves[1:]), shapes, strict=True):
+            value = np.array(value, dtype=dtype, order="C").reshape((*worlds, *shape.shape))
+            out.append(value[..., None].view(np.uint32) if is_wide else value)
+        return out
+
+    packed = jax.pure_callback(
+        flat,
+        [_packed_shape(shape) for shape in shapes],
+        *[_pack(leaf) for leaf in given],
+        vmap_method="broadcast_all",
+    )
+    return [_unpack(leaf, dtype) for leaf in packed]
+
+
+def _packed_shape(leaf: Any) -> jax.ShapeDtypeStruct:
+    if leaf.dtype != np.float64:
+        return leaf
+    return jax.ShapeDtypeStruct((*leaf.shape, 2), np.uint32)
 
 
 def _pack(leaf: Array) -> Array:
-    """Return float64 as pairs of 32-bit words.
-
-    JAX's callback thread does not know of a local `enable_x64` and would cut doubles on the way.
-    """
+    """Return float64 as pairs of 32-bit words."""
     return jax.lax.bitcast_convert_type(leaf, jnp.uint32) if leaf.dtype == jnp.float64 else leaf
 
 

@@ -17,7 +17,7 @@ from s2r_jax import targets
 from s2r_jax.errors import Unsupported
 from s2r_jax.parameters import ParameterSet, apply, is_model_field
 from s2r_jax.sim import check, constants, elements, features, gates, implicit
-from s2r_jax.sim.engines.physics import Drive, Physics
+from s2r_jax.sim.engines.physics import Drive, Motion, Physics, scanned
 
 #: Flags that MJX rejects and that only compute something beside the motion.
 OBSERVERS = mujoco.mjtEnableBit.mjENBL_ENERGY | mujoco.mjtEnableBit.mjENBL_FWDINV
@@ -130,6 +130,12 @@ class MjxEngine:
         if nstep == 1:
             return one(physics, None)[0]
         return jax.lax.scan(one, physics, length=nstep)[0]
+
+    def roll(
+        self, prepared: Any, physics: Physics, ctrl: Float[Array, "time nu"], nstep: int
+    ) -> Motion:
+        """Return the motion after each of many calls of `step`, where nothing but ctrl drives."""
+        return scanned(self, prepared, physics, ctrl, nstep)
 
 
 def simplified(model: mujoco.MjModel) -> mujoco.MjModel:

@@ -28,7 +28,7 @@ from s2r_jax.errors import Unsupported
 from s2r_jax.parameters import ParameterSet
 from s2r_jax.sim import elements
 from s2r_jax.sim.engines.mjx import MjxEngine, replace_fields
-from s2r_jax.sim.engines.physics import Drive, Physics
+from s2r_jax.sim.engines.physics import Drive, Motion, Physics, scanned
 
 #: Contacts that MuJoCo may find between two geoms of a robot and its ground.
 CONTACTS_A_PAIR = 4
@@ -105,6 +105,12 @@ class WarpEngine:
             Unsupported: Under differentiation or in float64.
         """
         return self._call(prepared, physics, drive, nstep)
+
+    def roll(
+        self, prepared: Any, physics: Physics, ctrl: Float[Array, "time nu"], nstep: int
+    ) -> Motion:
+        """Return the motion after each of many calls of `step`, where nothing but ctrl drives."""
+        return scanned(self, prepared, physics, ctrl, nstep)
 
     def _call(self, prepared: Any, physics: Physics, drive: Drive, nstep: int) -> Physics:
         if physics.qpos.dtype != jnp.float32:
