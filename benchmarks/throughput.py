@@ -52,7 +52,7 @@ class Plan(NamedTuple):
 
 PLANS = {
     # Warp on a CPU steps one world after the other, and is there to be tested.
-    "cpu": Plan({"mujoco": (64, 1024, 8192), "mjx": (64, 1024, 8192), "warp": (64,)}, 480.0, 1.0),
+    "cpu": Plan({"mujoco": (64, 1024, 8192), "mjx": (64, 1024, 8192), "warp": (64,)}, 900.0, 1.0),
     "gpu": Plan({"warp": (1024, 8192, 32768), "mjx": (1024, 8192, 32768)}, 300.0, 1.0),
 }
 
