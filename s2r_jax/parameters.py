@@ -65,6 +65,8 @@ class Parameter:
 
     No prior when absent.
     """
+    per_log: bool = False
+    """Whether each log has its own value, as the zero of an encoder that is set at power-on."""
 
 
 class Effect(NamedTuple):
@@ -95,6 +97,8 @@ class ParameterSet:
     transforms: tuple[Transform, ...] = ()
     units: tuple[str, ...] = ()
     effects: tuple[Effect, ...] = ()
+    per_log: tuple[bool, ...] = ()
+    """Empty where no parameter has a value of its own in each log."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -278,7 +282,9 @@ def unconstrain(parameters: ParameterSet, theta: Float[Array, " param"]) -> Floa
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def constrain(parameters: ParameterSet, z: Float[Array, " param"]) -> Float[Array, " param"]:
+def constrain(
+    parameters: ParameterSet, z: Float[Array, "*batch param"]
+) -> Float[Array, "*batch param"]:
     """Return θ of the search coordinates z; the inverse of `unconstrain`."""
     is_log, is_logit = _transform_masks(parameters)
     low, high = (jnp.asarray(bound, z.dtype) for bound in (parameters.low, parameters.high))

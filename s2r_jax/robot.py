@@ -326,6 +326,7 @@ def _declared(declared: Any, place: str) -> tuple[Parameter, ...]:
         "name",
         "start",
         "prior_std",
+        "per_log",
     )
     found = []
     for entry in declared:
@@ -341,8 +342,10 @@ def _declared(declared: Any, place: str) -> tuple[Parameter, ...]:
         for key, choices in (("operation", OPERATIONS), ("transform", TRANSFORMS)):
             if entry.get(key, choices[0]) not in choices:
                 raise UnknownName(here, entry[key], choices, key)
-        if not isinstance(entry.get("share", False), bool):
-            raise BadValue(here, "share", entry["share"], "true or false")
+        flags: dict[str, Any] = {key: entry[key] for key in ("share", "per_log") if key in entry}
+        for key, value in flags.items():
+            if not isinstance(value, bool):
+                raise BadValue(here, key, value, "true or false")
         options: dict[str, Any] = {
             key: number(entry, key, here) for key in ("start", "prior_std") if key in entry
         }
@@ -351,11 +354,7 @@ def _declared(declared: Any, place: str) -> tuple[Parameter, ...]:
             for key in ("operation", "transform", "unit", "name")
             if key in entry
         }
-        found.append(
-            Parameter(
-                str(entry["target"]), low, high, share=entry.get("share", False), **texts, **options
-            )
-        )
+        found.append(Parameter(str(entry["target"]), low, high, **flags, **texts, **options))
     return tuple(found)
 
 

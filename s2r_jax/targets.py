@@ -115,6 +115,7 @@ def _column(parameter: Parameter, name: str, group: list[Slot], file: str) -> di
         "prior_std": float("inf") if parameter.prior_std is None else parameter.prior_std,
         "transforms": parameter.transform,
         "units": parameter.unit,
+        "per_log": parameter.per_log,
     }
 
 

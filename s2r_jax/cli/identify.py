@@ -90,6 +90,8 @@ def identify(
     from s2r_jax.logs import trajectory
 
     robot = robots.load(folder)
+    if compare and any(robot.parameters.per_log):
+        raise BadValue(robot.file, "per_log", True, "no such parameter together with --compare")
     held = {path.resolve() for path in holdout_logs}
     fitted = [path for path in logs if path.resolve() not in held]
     if logs and not fitted:
@@ -160,6 +162,7 @@ def summary(robot: "Robot", study: "Study", config: IdentifyConfig) -> dict[str,
         "parameters": parameters,
         "cannot_be_told_apart": [combination.words for combination in fit.combinations],
         "known_well": [known.words for known in fit.known],
+        "per_log": own_json(study),
         "profiles": [profile_json(found) for found in fit.profiles],
         "notes": [*fit.choice, *fit.notes],
         "fit": scores_json(study.fitted.scores, study.fitted_nominal.scores),
@@ -176,6 +179,32 @@ def summary(robot: "Robot", study: "Study", config: IdentifyConfig) -> dict[str,
         "iterations": fit.iterations,
         "converged": fit.converged,
     }
+
+
+def own_json(study: "Study") -> dict[str, dict[str, dict[str, float]]]:
+    """Return what each fitted log has of its own: parameter -> log -> value and standard error."""
+    own = study.fit.own
+    if own is None:
+        return {}
+    return {
+        name: {
+            log: {"value": float(own.value[row, column]), "std": float(own.std[row, column])}
+            for row, log in enumerate(study.names)
+        }
+        for column, name in enumerate(own.names)
+    }
+
+
+def own_rows(result: dict[str, Any]) -> list[list[Any]]:
+    """Return the rows of the table of what each log has of its own."""
+    return [
+        [name, number, log, entry["value"], entry["std"]]
+        for name, logs in result["per_log"].items()
+        for number, (log, entry) in enumerate(logs.items(), 1)
+    ]
+
+
+OWN_COLUMNS = ("parameter", "", "log", "value", "± std")
 
 
 def profile_json(found: "Profile") -> dict[str, Any]:
@@ -230,6 +259,8 @@ ERROR_COLUMNS = ("logs", "signals", "mae", "nominal mae", "rmse", "nominal rmse"
 
 def _show(result: dict[str, Any]) -> None:
     screen.table("parameters", PARAMETER_COLUMNS, parameter_rows(result))
+    if result["per_log"]:
+        screen.table("each log's own", OWN_COLUMNS, own_rows(result))
     screen.table("errors", ERROR_COLUMNS, error_rows(result))
     for words in [*result["cannot_be_told_apart"], *result["known_well"], *result["notes"]]:
         screen.say(f"note: {words}")
@@ -303,6 +334,9 @@ def _write_report(
     report.heading("Parameters")
     report.table(DETAIL_COLUMNS, detail_rows(result))
     report.figure(figures.intervals(robot.parameters, study.fit), "bounds, priors and intervals")
+    if result["per_log"]:
+        report.text("What each log has of its own; above stands the distribution over the logs.")
+        report.table(OWN_COLUMNS, own_rows(result))
     if study.fit.profiles:
         report.heading("Profile likelihood of the weakest parameters")
         report.figure(figures.profiles(robot.parameters, study.fit), "rise of the cost")

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from s2r_jax.errors import BadValue
-from s2r_jax.identify import levenberg, uncertainty, weakest
+from s2r_jax.identify import levenberg, per_log, uncertainty, weakest
 from s2r_jax.identify.choice import choose
 from s2r_jax.identify.config import IdentifyConfig
 from s2r_jax.identify.problem import Callback, Problem
@@ -49,6 +49,8 @@ class Fit(NamedTuple):
     """Ratios and products that are known well although their parts are not, in `words`."""
     profiles: tuple[Profile, ...] = ()
     """Of the weakest parameters, the weakest first."""
+    own: per_log.Own | None = None
+    """Values of each log, where parameters are per log; the posterior has their distribution."""
 
 
 def fit(
@@ -83,7 +85,10 @@ def fit(
         result = summary(problem, state)
         if config.profile:
             result = profiled(problem, result)
+        posterior, own = per_log.folded(robot.parameters, result.posterior, problem.layout)
     return result._replace(
+        posterior=posterior,
+        own=own,
         method=method,
         engine=problem.simulator.engine.name,
         iterations=count,
@@ -129,11 +134,13 @@ def profiled(problem: Problem, found: Fit) -> Fit:
     """Return the summary with the profiles of the weakest parameters, and what they tell."""
     optimum, count = problem.accepted, problem.config.profile
     assert optimum is not None
+    # What belongs to one log is no property of the robot.
+    skipped = (*found.dead, *np.array(problem.parameters.names)[problem.layout.own])
     if len(problem.seconds) < 2:
         problem.evaluate(optimum.z)
     if min(problem.seconds) > SLOW:
         names = found.posterior.names
-        some = weakest.weakest(problem.parameters, found.posterior, found.dead)[:count]
+        some = weakest.weakest(problem.parameters, found.posterior, skipped)[:count]
         said = f"no profile of {', '.join(names[i] for i in some)}: it takes 16 simulations of "
         return found._replace(notes=(*found.notes, f"{said}{min(problem.seconds):.2g} s each"))
 
@@ -147,7 +154,7 @@ def profiled(problem: Problem, found: Fit) -> Fit:
         return normal
 
     state = levenberg.init(optimum.z, problem.normal(optimum))
-    given = (problem.parameters, found.posterior, found.dead, problem.redundancy, count)
+    given = (problem.parameters, found.posterior, skipped, problem.redundancy, count)
     profiles, notes = weakest.profiles(evaluate, state, *given)
     problem.accepted = optimum
     # A side without a limit is more than any standard error can say.

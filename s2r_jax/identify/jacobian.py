@@ -36,22 +36,31 @@ class Linearization(NamedTuple):
 
 
 Linearize = Callable[
-    [Float[Array, " param"], Float[Array, "segment start"], Segments, Precision], Linearization
+    [Float[Array, "*segment param"], Float[Array, "segment start"], Segments, Precision],
+    Linearization,
 ]
 
 
 def linearize_forward(
     simulator: Simulator,
-    z: Float[Array, " param"],
+    z: Float[Array, "*segment param"],
     starts: Float[Array, "segment start"],
     segments: Segments,
     precision: Precision,
 ) -> Linearization:
-    """Differentiate the simulation itself, in forward mode: θ is short, the signals are long."""
+    """Differentiate the simulation itself, in forward mode: θ is short, the signals are long.
+
+    Args:
+        simulator: The robot on an engine.
+        z: θ in search coordinates, one for all windows or one for each.
+        starts: Displacements of the windows' starts.
+        segments: The windows.
+        precision: See `residual.residual`.
+    """
     colors = coloring(simulator, starts.shape[-1])
     seeds = jnp.asarray(colors.seeds, z.dtype)
 
-    def one(segment: Segments, start: Array) -> tuple[Array, Array]:
+    def one(z: Array, segment: Segments, start: Array) -> tuple[Array, Array]:
         def along(seed: Array) -> tuple[Array, Array]:
             x = jnp.concatenate([z, start])
             return jax.jvp(
@@ -60,14 +69,14 @@ def linearize_forward(
 
         return jax.vmap(along, out_axes=(None, -1))(seeds)
 
-    out, slope = jax.vmap(one)(segments, starts)
-    slope = expand(slope, colors)
-    return Linearization(out, slope[..., : z.size], slope[..., z.size :])
+    out, slope = jax.vmap(one, in_axes=(_axis(z), 0, 0))(z, segments, starts)
+    slope, count = expand(slope, colors), z.shape[-1]
+    return Linearization(out, slope[..., :count], slope[..., count:])
 
 
 def linearize_fd(
     simulator: Simulator,
-    z: Float[Array, " param"],
+    z: Float[Array, "*segment param"],
     starts: Float[Array, "segment start"],
     segments: Segments,
     precision: Precision,
@@ -77,22 +86,24 @@ def linearize_fd(
 
     `step` is that of θ, see `IdentifyConfig.step`; starts are moved by the default one.
     """
-    size = z.size + starts.shape[-1]
-    of_starts = jnp.full(size - z.size, IdentifyConfig.step, z.dtype)
-    steps = jnp.concatenate([step * jnp.maximum(1.0, jnp.abs(z)), of_starts])
+    count = z.shape[-1]
+    size = count + starts.shape[-1]
+    of_starts = jnp.full(size - count, IdentifyConfig.step, z.dtype)
+    largest = jnp.max(jnp.abs(jnp.atleast_2d(z)), axis=0)
+    steps = jnp.concatenate([step * jnp.maximum(1.0, largest), of_starts])
     colors = coloring(simulator, starts.shape[-1])
     moves = jnp.asarray(colors.seeds, z.dtype) * steps
     offsets = jnp.concatenate([jnp.zeros((1, size), z.dtype), moves, -moves])
 
-    def one(offset: Array, segment: Segments, start: Array) -> Array:
+    def one(offset: Array, z: Array, segment: Segments, start: Array) -> Array:
         x = jnp.concatenate([z, start]) + offset
-        return _residual(simulator, x, z.size, segment, precision)
+        return _residual(simulator, x, count, segment, precision)
 
-    over_segments = jax.vmap(one, in_axes=(None, 0, 0))
-    values = jax.vmap(over_segments, in_axes=(0, None, None))(offsets, segments, starts)
+    over_segments = jax.vmap(one, in_axes=(None, _axis(z), 0, 0))
+    values = jax.vmap(over_segments, in_axes=(0, None, None, None))(offsets, z, segments, starts)
     rise = values[1 : len(moves) + 1] - values[len(moves) + 1 :]
     slope = expand(jnp.moveaxis(rise, 0, -1), colors) / (2 * steps)
-    return Linearization(values[0], slope[..., : z.size], slope[..., z.size :])
+    return Linearization(values[0], slope[..., :count], slope[..., count:])
 
 
 @functools.lru_cache(maxsize=8)
@@ -115,6 +126,11 @@ def agreement(exact: np.ndarray, difference: np.ndarray) -> Float[np.ndarray, " 
     inner = (first * second).sum(0)
     size = np.linalg.norm(first, axis=0) * np.linalg.norm(second, axis=0)
     return np.where(size > 0, inner / np.where(size > 0, size, 1.0), (first == second).all(0))
+
+
+def _axis(z: Float[Array, "*segment param"]) -> int | None:
+    """Return the axis of the windows."""
+    return 0 if z.ndim > 1 else None
 
 
 def _residual(

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from s2r_jax.errors import BadValue
-from s2r_jax.identify import levenberg, noise, objective, searches, uncertainty
+from s2r_jax.identify import levenberg, noise, objective, per_log, searches, uncertainty
 from s2r_jax.identify.choice import random_start, simulator_for
 from s2r_jax.identify.config import IdentifyConfig
 from s2r_jax.identify.jacobian import Linearization, compile_linearization
@@ -59,7 +59,8 @@ class Problem:
 
     def __init__(self, robot: Robot, segments: Segments, method: str, config: IdentifyConfig):
         self.robot, self.segments, self.method, self.config = robot, segments, method, config
-        self.parameters = robot.parameters
+        self.layout = per_log.layout(robot.parameters, 1 + int(np.max(segments.log)))
+        self.parameters = self.layout.parameters
         self.robust = robot.robust if config.robust is None else config.robust
         self.simulator = simulator_for(robot, method)
         kind = "lm" if method == "lm" else "fd"
@@ -82,14 +83,27 @@ class Problem:
         if self.accepted is not None:
             move = back_substitute(self.accepted.reduced, z - self.accepted.z)
             starts = self.accepted.starts + move
-        given = (jnp.asarray(z), jnp.asarray(starts), self.segments, jnp.asarray(self.precision))
+        theta = jnp.asarray(self.of_windows(z))
+        given = (theta, jnp.asarray(starts), self.segments, jnp.asarray(self.precision))
         began = time.perf_counter()
         linear = jax.tree.map(np.asarray, self.linearize(*given))
         self.seconds.append(time.perf_counter() - began)
+        jacobian = self.layout.spread(linear.jacobian, np.asarray(self.segments.log))
+        linear = linear._replace(jacobian=jacobian)
         if not all(np.isfinite(leaf).all() for leaf in linear):
             return levenberg.Normal(np.inf, np.zeros(z.size), np.eye(z.size))
         self.trial = self._point(z, starts, linear)
         return self.normal(self.trial)
+
+    def of_windows(self, z: Float[np.ndarray, " unknown"]) -> Float[np.ndarray, "*segment param"]:
+        """Return θ in search coordinates: one for all, or that of each window's log."""
+        if self.layout.is_shared:
+            return z
+        return z[self.layout.place[np.asarray(self.segments.log)]]
+
+    def at(self, theta: Float[np.ndarray, " param"]) -> Float[np.ndarray, " unknown"]:
+        """Return the search coordinates that give every log this θ."""
+        return np.asarray(unconstrain(self.parameters, jnp.asarray(self.layout.unknowns(theta))))
 
     def _point(self, z: np.ndarray, starts: np.ndarray, linear: Linearization) -> Point:
         reduced = reduce(linear, starts, self.start_std, self.robust)
@@ -111,9 +125,7 @@ class Problem:
         """Return the best of the starts, refined once the noise of the signals is known."""
         bounds = levenberg.Bounds(*search_bounds(self.parameters))
         keys = np.random.default_rng(self.config.seed)
-        first = self.start
-        if start is not None:
-            first = np.asarray(unconstrain(self.parameters, jnp.asarray(start)))
+        first = self.start if start is None else self.at(start)
         found, count = [], 0
         for index in range(self.config.starts):
             z = first if index == 0 else random_start(bounds, keys)
@@ -159,7 +171,7 @@ class Problem:
 
     def cost(self, z: Float[np.ndarray, " param"]) -> float:
         """Return the cost at z without derivatives, windows started as measured."""
-        theta = constrain(self.parameters, jnp.asarray(z))
+        theta = constrain(self.robot.parameters, jnp.asarray(self.of_windows(z)))
         simulated = simulate_all(self.simulator, theta, self.segments)
         error = difference(self.simulator, simulated, jnp.asarray(self.segments.measured))
         whitened = np.asarray(error) * self.precision * np.asarray(self.segments.weight)
@@ -174,9 +186,10 @@ class Problem:
         if self.start_std.size:
             field = f"method of {self.robot.file}, whose windows' starts are unknown"
             raise BadValue("identify", field, self.config.method, "lm or fd")
-        z = self.start
-        if start is not None:
-            z = np.asarray(unconstrain(self.parameters, jnp.asarray(start)))
+        if not self.layout.is_shared:
+            field = f"method of {self.robot.file}, which has parameters that are per_log"
+            raise BadValue("identify", field, self.config.method, "lm or fd")
+        z = self.start if start is None else self.at(start)
         bounds, steps = levenberg.Bounds(*search_bounds(self.parameters)), self.config.iterations
         given = (self.segments, jnp.asarray(self.precision), self.robust)
         given = (*given, jnp.asarray(self.start), jnp.asarray(self.prior))

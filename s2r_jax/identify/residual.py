@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from s2r_jax.identify.segments import Segments
+from s2r_jax.identify.start import as_read
 from s2r_jax.sim import sensors
 from s2r_jax.sim.replay import replay
 from s2r_jax.sim.world import Simulator
@@ -27,6 +28,7 @@ def simulate(
         segment: One window: `Segments` without the leading axis.
     """
     world = simulator.as_logged(simulator.world(theta))
+    segment = as_read(simulator, world.sensors, segment)
     world = world._replace(sensors=sensors.exact(world.sensors))
     dtype = theta.dtype
     qpos, qvel = jnp.asarray(segment.qpos, dtype), jnp.asarray(segment.qvel, dtype)
@@ -98,11 +100,17 @@ def rotation_between(
 
 @functools.partial(jax.jit, static_argnums=0)
 def _simulate_all(simulator: Simulator, theta: Array, segments: Segments) -> Array:
-    return jax.vmap(lambda segment: simulate(simulator, theta, segment))(segments)
+    axes = (0 if theta.ndim > 1 else None, 0)
+    return jax.vmap(lambda theta, segment: simulate(simulator, theta, segment), axes)(
+        theta, segments
+    )
 
 
 def simulate_all(
-    simulator: Simulator, theta: Float[Array, " param"], segments: Segments
+    simulator: Simulator, theta: Float[Array, "*segment param"], segments: Segments
 ) -> Float[Array, "segment time sensor"]:
-    """Return the signals of all windows at one θ; a driver, compiled once a shape."""
+    """Return the signals of all windows at one θ, or each at its own.
+
+    A driver, compiled once a shape.
+    """
     return _simulate_all(simulator, theta, segments)

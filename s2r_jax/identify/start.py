@@ -12,6 +12,9 @@ from jaxtyping import Array, Float
 
 from s2r_jax.identify.segments import Segments
 from s2r_jax.robot import Robot
+from s2r_jax.signals import Signal
+from s2r_jax.sim.sensors import Sensors
+from s2r_jax.sim.world import Simulator
 
 
 def freedom(robot: Robot) -> Float[np.ndarray, " start"]:
@@ -39,6 +42,55 @@ def displaced(
         qpos=integrate(model, jnp.asarray(segment.qpos, displacement.dtype), displacement[:nv]),
         qvel=jnp.asarray(segment.qvel, displacement.dtype) + displacement[nv:],
     )
+
+
+def as_read(simulator: Simulator, sensors: Sensors, segment: Segments) -> Segments:
+    """Return one window started where sensors with θ's bias and scale would have read its start.
+
+    The state was estimated with the nominal ones. Speeds that are the derivative of a position
+    scale with it.
+
+    Args:
+        simulator: Robot and parameters.
+        sensors: Of the world.
+        segment: One window.
+    """
+    fields = ("sensor.bias", "sensor.scale")
+    if not any(effect.field in fields for effect in simulator.parameters.effects):
+        return segment
+    robot, model = simulator.robot, simulator.robot.model
+    dtype = sensors.bias.dtype
+    bias, scale = (jnp.asarray(robot.nominal(field), dtype) for field in fields)
+    qpos, qvel = jnp.asarray(segment.qpos, dtype), jnp.asarray(segment.qvel, dtype)
+    names = {signal.name for signal in robot.signals}
+    for signal in robot.signals:
+        if signal.kind not in ("joint", "body") or signal.attribute == "orientation":
+            continue
+        at = np.array(robot.signal_slices[signal.name])
+        is_read = jnp.any(jnp.asarray(segment.weight)[:, at] > 0)
+        ratio = jnp.where(is_read, scale[at] / sensors.scale[at], 1.0)
+        shift = jnp.where(is_read, (bias[at] - sensors.bias[at]) / sensors.scale[at], 0.0)
+        positions, speeds = _addresses(model, signal)
+        is_position = signal.attribute == "position"
+        if is_position:
+            qpos = qpos.at[positions].set(ratio * qpos[positions] + shift)
+        # Only where nothing better is known does a measured speed count, see `logs.state`.
+        owner = f"{signal.kind}/{signal.element}"
+        if is_position and (signal.kind == "joint" or f"{owner}/velocity" not in names):
+            qvel = qvel.at[speeds].set(ratio * qvel[speeds])
+        elif not is_position and (signal.kind == "body" or f"{owner}/position" not in names):
+            qvel = qvel.at[speeds].set(ratio * qvel[speeds] + shift)
+    return segment._replace(qpos=qpos, qvel=qvel)
+
+
+def _addresses(model: mujoco.MjModel, signal: Signal) -> tuple[np.ndarray, np.ndarray]:
+    """Return where a signal of a joint or a free body stands in qpos and qvel."""
+    if signal.kind == "joint":
+        joint = model.joint(signal.element).id
+        return model.jnt_qposadr[[joint]], model.jnt_dofadr[[joint]]
+    joint = model.body_jntadr[signal.address[0]]
+    turning = 3 if signal.attribute == "angular_velocity" else 0
+    return model.jnt_qposadr[joint] + np.arange(3), model.jnt_dofadr[joint] + turning + np.arange(3)
 
 
 def integrate(

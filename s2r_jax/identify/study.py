@@ -14,7 +14,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from s2r_jax.errors import BadValue
-from s2r_jax.identify import errors
+from s2r_jax.identify import errors, per_log
+from s2r_jax.identify.adopt import adopted
 from s2r_jax.identify.config import IdentifyConfig
 from s2r_jax.identify.fit import Fit, fit
 from s2r_jax.identify.problem import ROUGH, Callback
@@ -100,10 +101,14 @@ def study(
     holdout = holdout_nominal = seen = seen_nominal = None
     if out:
         first = windows(simulator, kept, window)
-        seen = replay(simulator, result.posterior.value, first)
+        seen = replay(simulator, _theta(result, first), first)
         seen_nominal = replay(simulator, nominal, first)
         segments = windows(simulator, out, window)
-        holdout = replay(simulator, result.posterior.value, segments)
+        theta, short = adopted(robot, segments, config, result)
+        for log in short:
+            names = ", ".join(result.own.names if result.own else ())
+            warnings.append(f"{out[log].name} is one window, too short for its own {names}")
+        holdout = replay(simulator, theta, segments)
         holdout_nominal = replay(simulator, nominal, segments)
     names = kept
     if refit:
@@ -115,7 +120,7 @@ def study(
     first = windows(simulator, names, window)
     return Study(
         result,
-        replay(simulator, result.posterior.value, first),
+        replay(simulator, _theta(result, first), first),
         replay(simulator, nominal, first),
         holdout,
         holdout_nominal,
@@ -154,6 +159,11 @@ def _fit(
     whole = windows(simulator, trajectories, window)
     decided = dataclasses.replace(config, method=short.method)
     return _joined(short, fit(robot, whole, decided, start=start, callback=callback))
+
+
+def _theta(found: Fit, segments: Segments) -> Float[np.ndarray, "*segment param"]:
+    """Return θ of windows that were fitted."""
+    return per_log.theta_of_windows(found.posterior, found.own, np.asarray(segments.log))
 
 
 def _joined(first: Fit, second: Fit) -> Fit:
@@ -204,9 +214,9 @@ def window_words(trajectories: Sequence[Trajectory], window: float, period: floa
 
 
 def replay(
-    simulator: Simulator, theta: Float[Array | np.ndarray, " param"], segments: Segments
+    simulator: Simulator, theta: Float[Array | np.ndarray, "*segment param"], segments: Segments
 ) -> Replay:
-    """Simulate the windows at θ in double precision and count the errors."""
+    """Simulate the windows, at one θ or each at its own, in double precision; count the errors."""
     with jax.enable_x64(True):
         simulated = simulate_all(simulator, jnp.asarray(theta), segments)
         error = difference(simulator, simulated, jnp.asarray(segments.measured))

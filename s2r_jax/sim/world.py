@@ -358,7 +358,7 @@ class Simulator:
             transmitted = teeth.engaged * torque + state.physics.bias[dofs]
             friction = still.at[dofs].add(motor.friction(world.motor, speed, transmitted))
         damping = still.at[dofs].add(teeth.engaged * output.damping + world.motor.viscous)
-        drive = Drive(teeth.engaged * driven / self._gears, still, friction, damping)
+        drive = Drive(teeth.engaged * driven / self.gears, still, friction, damping)
         physics = self.engine.step(world.engine, state.physics, drive, 1)
         current = jnp.sum(output.current)
         return state._replace(
@@ -373,7 +373,7 @@ class Simulator:
         )
 
     @functools.cached_property
-    def _gears(self) -> np.ndarray:
+    def gears(self) -> np.ndarray:
         """Torque per unit of ctrl of each `<motor>`; a rotor's gear says where its thrust acts."""
         model = self.robot.model
         if self.robot.motors.kind == "rotor":

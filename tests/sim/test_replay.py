@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from s2r_jax import robot
 from s2r_jax.sim import world
 from s2r_jax.sim.engines import c
-from s2r_jax.sim.replay import replay
+from s2r_jax.sim.replay import is_known_ahead, replay
 from s2r_jax.types import Command
 
 #: A cart that is thrown against a stop, under a late command, seen by late and slow sensors.
@@ -80,6 +80,36 @@ def test_all_periods_at_once_are_one_after_the_other(tmp_path, engine):
         found, expected = both(simulator, thetas)
     assert_allclose(found, expected, rtol=0, atol=1e-12)
     assert np.ptp(found, axis=(0, 1))[[0, 1, 3]].min() > 1e-3  # it turns about y alone
+
+
+TORQUES = XML.replace(
+    XML[XML.index("<actuator>") : XML.index("<sensor>")],
+    '<actuator><motor name="x" joint="x" gear="50"/><motor name="y" joint="y"/></actuator>',
+)
+PLAIN = "motors: {kind: torque, torque_limit: {x: 0.02, y: 1}, strength: 1.1, saturation: 0.2}\n"
+
+
+@pytest.mark.parametrize(
+    ("motors", "is_ahead"),
+    [
+        (PLAIN, True),
+        (PLAIN.replace("saturation: 0.2", "lag: 0.02"), False),
+        (PLAIN.replace("saturation: 0.2", "friction: 0.01"), False),
+    ],
+    ids=["plain", "lag", "friction"],
+)
+def test_torques_that_depend_on_nothing_else_go_at_once_too(tmp_path, motors, is_ahead):
+    with jax.enable_x64(True):
+        simulator = world.make(cart(tmp_path, TORQUES, YAML + motors), "mujoco")
+        assert is_known_ahead(simulator) == is_ahead
+        found, expected = both(simulator, jnp.asarray([[1.0, 0.013], [1.5, 0.0], [0.7, 0.026]]))
+    assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+def test_robot_that_reports_its_torque_is_stepped(tmp_path):
+    yaml = YAML.replace("  sensor/gyro: {}", "  motor/y/torque: {}") + PLAIN
+    simulator = world.make(cart(tmp_path, TORQUES, yaml), "mujoco")
+    assert not is_known_ahead(simulator)
 
 
 def test_parts_of_a_long_replay_join(tmp_path, monkeypatch):
