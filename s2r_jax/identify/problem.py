@@ -167,7 +167,9 @@ class Problem:
         short = beginning(self.segments, periods // SHARE)
         problem = Problem(self.robot, short, self.method, config)
         state, steps, _ = problem.descend(z, bounds, count, callback)
-        return (state.z if self.cost(state.z) < self.cost(z) else z), steps
+        # Where starts are no unknowns, what is evaluated here is the first point of the search.
+        found = self.cost(state.z) if self.start_std.size else self.settle(state.z).cost
+        return (state.z if found < self.cost(z) else z), steps
 
     def cost(self, z: Float[np.ndarray, " param"]) -> float:
         """Return the cost at z without derivatives, windows started as measured."""
@@ -288,9 +290,11 @@ class Problem:
         """Return whether a relative fall of the cost is too small to matter."""
         if gain < self.config.tolerance or self.config.tolerance == 0:
             return gain < self.config.tolerance
+        count = np.asarray(self.segments.weight).sum((0, 1))
+        if gain * np.count_nonzero(count) / 2 >= UNNOTICED:  # if each signal were a single sample
+            return False
         assert self.accepted is not None
         tau = self._correlation_time()
-        count = np.asarray(self.segments.weight).sum((0, 1))
         return gain * float((count / tau).sum()) / 2 < UNNOTICED
 
     def _correlation_time(self) -> Float[np.ndarray, " sensor"]:

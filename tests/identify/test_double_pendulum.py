@@ -1,7 +1,7 @@
-"""A real double pendulum from seven logs, judged on a fast one that the fit has not seen.
+"""A real double pendulum from six of its logs, judged on the one that the fit has not seen.
 
-The bound is the figure of the data's README for its authors' own model: 0.063 rad over all logs,
-0.060 rad in the swing-up.
+The bounds are the figures of the data's README for its authors' own model: 0.028 rad in the small
+motion of 144003, 0.060 rad in the swing-up 154220.
 """
 
 from pathlib import Path
@@ -14,7 +14,6 @@ from s2r_jax import robot
 from s2r_jax.identify import study
 from s2r_jax.identify.config import IdentifyConfig
 from s2r_jax.logs import read, trajectory
-from s2r_jax.sim import world
 
 FOLDER = Path(__file__).parents[2] / "examples" / "double_pendulum"
 ANGLES = "joint position [rad, m]"
@@ -40,18 +39,16 @@ def test_rotors_enter_the_inertia_matrix_as_in_the_authors_equations():
 
 
 @pytest.mark.slow
-def test_a_double_pendulum_is_identified_from_slow_motion_and_predicts_a_swing_up(data_folder):
+@pytest.mark.parametrize(("left_out", "authors"), [("144003", 0.028), ("154220", 0.060)])
+def test_a_log_left_out_is_predicted_better_than_by_its_authors(data_folder, left_out, authors):
     r = robot.load(FOLDER)
     files = sorted((data_folder / "double_pendulum" / "sysid").glob("*.npz"))
     logs = [trajectory.trajectory(log, r) for log in read.read_all(files, r)]
-    assert len(logs) == 7
-    slow, fast = logs[:-1], logs[-1:]
-    assert "154220" in fast[0].name
-    found = study.study(r, slow, IdentifyConfig(method="fd", iterations=3), held_out=fast)
+    out = [log for log in logs if left_out in log.name]
+    kept = [log for log in logs if left_out not in log.name]
+    assert (len(kept), len(out)) == (6, 1)
+    found = study.study(r, kept, IdentifyConfig(method="fd", profile=0), out)
+    assert found.seen is not None
     assert found.holdout is not None
-    assert found.holdout.scores.kinds[ANGLES].rmse < 0.055
-
-    simulator = world.make(r, "mujoco")
-    windows = study.windows(simulator, logs, 0.5)
-    theta = found.fit.posterior.value
-    assert study.replay(simulator, theta, windows).scores.kinds[ANGLES].rmse < 0.045
+    assert found.seen.scores.kinds[ANGLES].rmse < 0.02
+    assert found.holdout.scores.kinds[ANGLES].rmse < authors
