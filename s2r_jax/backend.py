@@ -24,8 +24,8 @@ FUSION_FLAG = "--xla_cpu_use_fusion_emitters=false"
 #: of 1024 ants stopped within 80 control periods, with more threads none. From 0.11.1 on the
 #: calls keep their batch to themselves.
 BLOCKING_LAPACK = ("0.10.0", "0.10.1", "0.10.2", "0.11.0")
-#: Threads of the CPU client there, one more than a step has such calls. On two cores batches run as
-#: fast as before; one long rollout with derivatives takes a sixth longer, with 16 half as long again.
+#: Threads of the CPU client there: one more than a step has such calls. On two cores batches run as
+#: fast as before, one long rollout with derivatives takes a sixth longer (with 16 threads, half).
 THREADS = 10
 THREADS_VARIABLES = ("PJRT_NPROC", "NPROC")
 
