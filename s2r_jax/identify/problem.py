@@ -271,7 +271,9 @@ class Problem:
         state = levenberg.init(z, self.settle(z))
         quiet = rejected = 0
         for steps in range(1, self.config.iterations + 1):
-            if self._is_unnoticed(levenberg.promise(state, bounds)):
+            # A promise is a guess: a generous tolerance is for what steps really gain.
+            tolerance = min(self.config.tolerance, IdentifyConfig.tolerance)
+            if self._is_unnoticed(levenberg.promise(state, bounds), tolerance):
                 return state, steps - 1, True
             state, info = levenberg.step(state, self.evaluate, bounds)
             if callback is not None:
@@ -280,16 +282,16 @@ class Problem:
                 self.accepted = self.trial
             # Two steps in a row that gave, or even promised, next to nothing mean the bottom.
             gain = info.decrease if info.accepted else abs(info.promised)
-            quiet = quiet + 1 if self._is_unnoticed(gain) else 0
+            quiet = quiet + 1 if self._is_unnoticed(gain, self.config.tolerance) else 0
             rejected = 0 if info.accepted else rejected + 1
             if quiet == 2 or rejected == REJECTIONS or info.move < 1e-10:
                 return state, steps, True
         return state, self.config.iterations, False
 
-    def _is_unnoticed(self, gain: float) -> bool:
+    def _is_unnoticed(self, gain: float, tolerance: float) -> bool:
         """Return whether a relative fall of the cost is too small to matter."""
-        if gain < self.config.tolerance or self.config.tolerance == 0:
-            return gain < self.config.tolerance
+        if gain < tolerance or tolerance == 0:
+            return gain < tolerance
         count = np.asarray(self.segments.weight).sum((0, 1))
         if gain * np.count_nonzero(count) / 2 >= UNNOTICED:  # if each signal were a single sample
             return False
