@@ -20,9 +20,9 @@ FUSION_FLAG = "--xla_cpu_use_fusion_emitters=false"
 #: jaxlib versions whose CPU threads can wait for each other for ever. Their batched LAPACK calls
 #: (Cholesky factors, triangular solves) hand pieces of the batch to the thread pool on which they
 #: run and wait for them there: as many calls at once as there are threads, and none is left to do
-#: the pieces. MJX makes up to three calls at once. On jaxlib 0.10.2 with two threads 9 of 15 runs
-#: of 1024 ants stopped within 80 control periods, with more threads none. From 0.11.1 on the
-#: calls keep their batch to themselves.
+#: the pieces. A step of MJX has nine such calls, some of them at once. On jaxlib 0.10.2 with two
+#: threads 9 of 15 runs of 1024 ants stopped within 80 control periods, with more threads none. From
+#: 0.11.1 on the calls keep their batch to themselves.
 BLOCKING_LAPACK = ("0.10.0", "0.10.1", "0.10.2", "0.11.0")
 #: Threads of the CPU client there: one more than a step has such calls. On two cores batches run as
 #: fast as before, one long rollout with derivatives takes a sixth longer (with 16 threads, half).

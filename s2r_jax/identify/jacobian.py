@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from s2r_jax.identify.coloring import coloring, expand
 from s2r_jax.identify.config import IdentifyConfig
-from s2r_jax.identify.residual import residual
+from s2r_jax.identify.residual import axis_of_windows, residual
 from s2r_jax.identify.segments import Segments
 from s2r_jax.identify.start import displaced
 from s2r_jax.parameters import constrain
@@ -69,7 +69,7 @@ def linearize_forward(
 
         return jax.vmap(along, out_axes=(None, -1))(seeds)
 
-    out, slope = jax.vmap(one, in_axes=(_axis(z), 0, 0))(z, segments, starts)
+    out, slope = jax.vmap(one, in_axes=(axis_of_windows(z), 0, 0))(z, segments, starts)
     slope, count = expand(slope, colors), z.shape[-1]
     return Linearization(out, slope[..., :count], slope[..., count:])
 
@@ -99,7 +99,7 @@ def linearize_fd(
         x = jnp.concatenate([z, start]) + offset
         return _residual(simulator, x, count, segment, precision)
 
-    over_segments = jax.vmap(one, in_axes=(None, _axis(z), 0, 0))
+    over_segments = jax.vmap(one, in_axes=(None, axis_of_windows(z), 0, 0))
     values = jax.vmap(over_segments, in_axes=(0, None, None, None))(offsets, z, segments, starts)
     rise = values[1 : len(moves) + 1] - values[len(moves) + 1 :]
     slope = expand(jnp.moveaxis(rise, 0, -1), colors) / (2 * steps)
@@ -126,11 +126,6 @@ def agreement(exact: np.ndarray, difference: np.ndarray) -> Float[np.ndarray, " 
     inner = (first * second).sum(0)
     size = np.linalg.norm(first, axis=0) * np.linalg.norm(second, axis=0)
     return np.where(size > 0, inner / np.where(size > 0, size, 1.0), (first == second).all(0))
-
-
-def _axis(z: Float[Array, "*segment param"]) -> int | None:
-    """Return the axis of the windows."""
-    return 0 if z.ndim > 1 else None
 
 
 def _residual(

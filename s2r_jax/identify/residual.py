@@ -98,12 +98,15 @@ def rotation_between(
     return v * jnp.where(is_small, 2.0, 2.0 * jnp.arctan2(length, w) / length)
 
 
+def axis_of_windows(theta: Float[Array, "*segment param"]) -> int | None:
+    """Return the axis along which windows have a θ of their own; None where they share one."""
+    return 0 if theta.ndim > 1 else None
+
+
 @functools.partial(jax.jit, static_argnums=0)
 def _simulate_all(simulator: Simulator, theta: Array, segments: Segments) -> Array:
-    axes = (0 if theta.ndim > 1 else None, 0)
-    return jax.vmap(lambda theta, segment: simulate(simulator, theta, segment), axes)(
-        theta, segments
-    )
+    one = functools.partial(simulate, simulator)
+    return jax.vmap(one, in_axes=(axis_of_windows(theta), 0))(theta, segments)
 
 
 def simulate_all(

@@ -3,73 +3,27 @@
     command -> latency line -> motor (strength, battery sag, torque-speed, friction) -> physics
     substeps -> sensors
 
-Everything is pure and takes one world; a batch is `jax.vmap`. `World` holds what θ says of one
-world and stays fixed within an episode; `State` is what a step changes. What is random (jitter,
-loss, pushes, drift, noise) happens only where a key is given.
+Everything is pure and takes one world; a batch is `jax.vmap`. What is random (jitter, loss, pushes,
+drift, noise) happens only where a key is given.
 """
 
 import dataclasses
 import functools
 import math
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import mujoco
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from s2r_jax.errors import BadModel
 from s2r_jax.parameters import ParameterSet, apply, is_model_field
 from s2r_jax.robot import Robot
 from s2r_jax.sim import battery, engines, latency, motor, push, sensors
-from s2r_jax.sim.engines import Drive, Physics, by_controls
+from s2r_jax.sim.engines import Drive, by_controls
+from s2r_jax.sim.state import State, World
 from s2r_jax.types import Command
-
-
-class World(NamedTuple):
-    """One world's physics, fixed within an episode."""
-
-    theta: Float[Array, " param"]
-    engine: Any
-    """The engine's own form of θ."""
-    motor: motor.Motor
-    battery: battery.Battery
-    latency: latency.Latency
-    push: push.Push
-    sensors: sensors.Sensors
-    clock: Float[Array, ""]
-    """How much later, on the clock of the measurements, commands were given than a log says [s].
-
-    Only `as_logged` heeds it: a live robot has no log.
-    """
-
-
-class State(NamedTuple):
-    """What a step changes."""
-
-    physics: Physics
-    line: Float[Array, "held 3 nu"]
-    """Targets, feed-forward torques and enables, newest first."""
-    lagged: Float[Array, " nu"]
-    """Torque behind the motor's lag [N m]; of a `rotor` its throttle."""
-    torque: Float[Array, " nu"]
-    """Torque of the motors in the last physics step [N m]."""
-    gap: Float[Array, " nu"]
-    """Angle of the motor's side of the backlash minus that of the joint [rad]."""
-    duty: Float[Array, " nu"]
-    current: Float[Array, ""]
-    """Drawn from the battery [A]."""
-    charge: Float[Array, ""]
-    """Taken from the battery since the start [C]."""
-    voltage: Float[Array, ""]
-    """Terminal voltage in the last physics step [V]."""
-    history: Float[Array, "ticks sensor"]
-    """True signals at the last control ticks, newest first."""
-    drift: Float[Array, " sensor"]
-    """Random-walk part of the bias."""
-    tick: Int[Array, ""]
-    """Control periods since the start."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
