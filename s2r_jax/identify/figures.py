@@ -179,6 +179,7 @@ def profiles(parameters: ParameterSet, fit: Fit) -> Any:
 def models(comparison: Comparison) -> Any:
     """Draw the held-out error of each model beside the best one's, with its interval."""
     from matplotlib import pyplot
+    from matplotlib.ticker import LogFormatter
 
     found = comparison.rows
     figure, axis = pyplot.subplots(figsize=(9, 1.0 + 0.3 * len(found)))
@@ -192,6 +193,8 @@ def models(comparison: Comparison) -> Any:
     axis.set_yticks(range(len(found)), labels, fontsize=8)
     axis.set_ylim(len(found) - 0.5, -0.5)
     axis.set_xscale("log")
+    axis.xaxis.set_major_formatter(LogFormatter())  # 2, not 2 x 10^0
+    axis.xaxis.set_minor_formatter(LogFormatter())
     axis.set_xlabel(
         "held-out error / that of the best, 95 % interval (blue: adequate; filled: recommended)",
         fontsize=8,
